@@ -26,7 +26,9 @@ differences obey the same equations without queues, and are included.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,7 @@ from ecc.contract.entries import Taken
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
+from ecc.contract.states import State
 from ecc.contract.values import equilibrium_of, state_at, states_of
 from ecc.errors import LinearizationError
 from ecc.laws.arguments import arguments_from, takes, value_of
@@ -101,115 +104,190 @@ def linearize_paced(protocol: Protocol, network: Network, choice: ModelChoice) -
         If no equilibrium exists, or a law or a bottleneck switches at it; a path has several queues; clocked flows have
         heterogeneous RTTs or no queue.
     """
-    name, clocking = type(protocol).__name__, choice.clocking or "ack"
     _TAKEN.check(protocol)
-    states = states_of(protocol)
-    if bad := [state for state, its in states.items() if its.clock not in ("continuous", "rtt") or its.law is None]:
-        raise ValueError(f"{name} has no linear model: its state {bad[0]} must have a law and the clock 'continuous'")
-    point = equilibrium_of(protocol, network, choice.assignment)
-    waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
-    queues: list[int] = np.flatnonzero(waits > _EQUAL * network.rtts.max()).tolist()
-    if queues and network.incidence[:, queues].sum(axis=1).max() > 1:
-        raise LinearizationError(f"{name} has no linear model if a path has several queues")
-    over, width = protocol.paced_over, 1 + len(states)
-    kinds = _kinds(network, point.rates, waits, width, over)
-    reports = {link: _Report.of(protocol, network, link, point, float(waits[link])) for link in range(network.n_links)}
-    read = _read(protocol, network, kinds, reports)
-    clocked = _clocked(kinds, queues, clocking, protocol)
-    integrated = [link for link in queues if link not in clocked]
-    reading = sorted({link for links in read for link in links})
-    averaged = [link for link in reading if reports[link].by_y != 0.0 or reports[link].memory.get("y", 0.0) != 0.0]
-    remembered = [link for link in reading if reports[link].memory]
-    of_queue = {link: width * len(kinds) + k for k, link in enumerate(integrated)}
-    of_average = {link: width * len(kinds) + len(integrated) + k for k, link in enumerate(averaged)}
-    of_memory = {link: width * len(kinds) + len(integrated) + len(averaged) + k for k, link in enumerate(remembered)}
-    several = [kind for kind in kinds if len(kind.members) > 1]
-    shared = width * len(kinds) + len(integrated) + len(averaged) + len(remembered)
-    size = shared + width * len(several)
+    loop = _Loop.of(protocol, network, choice)
+    queues = loop.queue_signals()
+    waits, rates = loop.host_signals(queues)
+    rows: list[_Signal] = [{} for _ in range(loop.size)]
+    averages = loop.add_links(rows, queues, rates)
+    through_links: list[_Signal] = [{} for _ in range(loop.size)]
+    for k in range(len(loop.kinds)):
+        loop.add_host(k, rows, through_links, loop.report_signal(k, queues, averages), waits[k])
+    opened = _system(rows, loop.size)
+    for row, signal in enumerate(through_links):
+        _add(rows[row], signal, 1.0)
+    return _system(rows, loop.size, opened).with_notes(*loop.point.notes)
 
-    held: dict[int, _Signal] = {link: {(0.0, of_queue[link]): 1.0} for link in integrated}  # perturbations of queues
-    for link in clocked:
-        held[link] = {(kind.late[link], kind.first): 1.0 for kind in kinds if link in kind.late}
-    wait: list[_Signal] = [{} for _ in kinds]
-    sent: list[_Signal] = [{} for _ in kinds]
-    for k, kind in enumerate(kinds):
-        for link in set(kind.route) & set(queues):
-            _add(wait[k], held[link], 1.0 / float(network.capacities[link]), kind.D - kind.late[link])
-        _add(sent[k], {(0.0, kind.first): 1.0}, 1.0 / max(kind.D, over))
-        if not kind.is_paced:
-            _add(sent[k], wait[k], -len(kind.members) * kind.x / kind.D)
 
-    T = interval_of(protocol) if averaged or remembered else 0.0
-    rows: list[_Signal] = [{} for _ in range(size)]
-    arrivals: dict[int, _Signal] = {link: {} for link in (*integrated, *averaged)}
-    for link, into in arrivals.items():
-        for k, kind in enumerate(kinds):
+@dataclass(frozen=True)
+class _Loop:
+    """A protocol at its equilibrium on a network, and the states of its linear model.
+
+    `waits` (n_links,) [s]; `queues`: links with a queue; `clocked`: those of them that ACKs clock; `read`: links to
+    whose reports each kind of flow responds. `queue_at`, `average_at`, `memory_at`: link -> its state for the queue,
+    the average of arrivals and the memory. `differences`: kind of flow -> first state of the difference between two of
+    its flows. `size`: number of states.
+    """
+
+    protocol: Protocol
+    network: Network
+    point: Equilibrium
+    waits: NDArray[np.float64]
+    queues: list[int]
+    clocked: list[int]
+    kinds: list[_Kind]
+    reports: dict[int, _Report]
+    read: list[list[int]]
+    states: Mapping[str, State]
+    queue_at: dict[int, int]
+    average_at: dict[int, int]
+    memory_at: dict[int, int]
+    differences: dict[int, int]
+    size: int
+
+    @classmethod
+    def of(cls, protocol: Protocol, network: Network, choice: ModelChoice) -> _Loop:
+        """Return the loop of a protocol; states with other clocks and paths with several queues are refused."""
+        name, states = type(protocol).__name__, states_of(protocol)
+        if bad := [state for state, its in states.items() if its.clock not in ("continuous", "rtt") or its.law is None]:
+            raise ValueError(
+                f"{name} has no linear model: its state {bad[0]} must have a law and the clock 'continuous'"
+            )
+        point = equilibrium_of(protocol, network, choice.assignment)
+        waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
+        queues: list[int] = np.flatnonzero(waits > _EQUAL * network.rtts.max()).tolist()
+        if queues and network.incidence[:, queues].sum(axis=1).max() > 1:
+            raise LinearizationError(f"{name} has no linear model if a path has several queues")
+        width = 1 + len(states)
+        kinds = _kinds(network, point.rates, waits, width, protocol.paced_over)
+        reports = {
+            link: _Report.of(protocol, network, link, point, float(waits[link])) for link in range(network.n_links)
+        }
+        read = _read(protocol, network, kinds, reports)
+        clocked = _clocked(kinds, queues, choice.clocking or "ack", protocol)
+        places = count(width * len(kinds))  # states of hosts come first
+        reading = sorted({link for links in read for link in links})
+        averaged = [link for link in reading if reports[link].by_y != 0.0 or reports[link].memory.get("y", 0.0) != 0.0]
+        queue_at = {link: next(places) for link in queues if link not in clocked}
+        average_at = {link: next(places) for link in averaged}
+        memory_at = {link: next(places) for link in reading if reports[link].memory}
+        several = [k for k, kind in enumerate(kinds) if len(kind.members) > 1]
+        first = next(places)
+        return cls(
+            protocol, network, point, waits, queues, clocked, kinds, reports, read, states, queue_at, average_at,
+            memory_at,
+            differences={k: first + width * index for index, k in enumerate(several)},
+            size=first + width * len(several),
+        )  # fmt: skip
+
+    def queue_signals(self) -> dict[int, _Signal]:
+        """Return the perturbations of queues [bit], by link."""
+        signals: dict[int, _Signal] = {link: {(0.0, place): 1.0} for link, place in self.queue_at.items()}
+        for link in self.clocked:
+            signals[link] = {(kind.late[link], kind.first): 1.0 for kind in self.kinds if link in kind.late}
+        return signals
+
+    def host_signals(self, queues: dict[int, _Signal]) -> tuple[list[_Signal], list[_Signal]]:
+        """Return the perturbations of the RTT [s] and of the sum of rates [bit/s] of each kind of flow."""
+        waits: list[_Signal] = [{} for _ in self.kinds]
+        rates: list[_Signal] = [{} for _ in self.kinds]
+        for wait, rate, kind in zip(waits, rates, self.kinds, strict=True):
+            for link in set(kind.route) & set(self.queues):
+                _add(wait, queues[link], 1.0 / float(self.network.capacities[link]), kind.D - kind.late[link])
+            _add(rate, {(0.0, kind.first): 1.0}, 1.0 / max(kind.D, self.protocol.paced_over))
+            if not kind.is_paced:
+                _add(rate, wait, -len(kind.members) * kind.x / kind.D)
+        return waits, rates
+
+    def arrivals(self, link: int, rates: list[_Signal]) -> _Signal:
+        """Return the perturbation of the arrivals of a link [bit/s]."""
+        signal: _Signal = {}
+        for kind, rate in zip(self.kinds, rates, strict=True):
             if link not in kind.late:
                 continue
-            if link not in clocked and any(other in clocked for other in kind.route):
-                raise LinearizationError(f"{name} has no linear model if departures of a queue affect other links")
-            if link not in queues and any(other in queues for other in kind.route[: kind.route.index(link)]):
-                raise LinearizationError(f"{name} has no linear model if departures of a queue affect other links")
-            _add(into, sent[k], 1.0, kind.late[link])
-    average: dict[int, _Signal] = {}
-    for link in averaged:
-        row = of_average[link]
-        average[link] = {(0.0, row): 1.0}
-        if link in clocked:  # m = (q - l)/T, l an average of q, as y = q'
-            average[link] = {(0.0, row): -1.0 / T}
-            _add(average[link], held[link], 1.0 / T)
-        _add(rows[row], held[link] if link in clocked else arrivals[link], 1.0 / T)
-        _add(rows[row], {(0.0, row): 1.0}, -1.0 / T)
-    for link in integrated:
-        rows[of_queue[link]] = arrivals[link]
-    for link, row in of_memory.items():
-        g = reports[link].memory
-        _add(rows[row], {(0.0, row): 1.0}, (g.get("R", 0.0) - 1.0) / T)
-        _add(rows[row], average.get(link, {}), g.get("y", 0.0) / T)
-        _add(rows[row], held.get(link, {}), g.get("q", 0.0) / T)
+            upstream = kind.route[: kind.route.index(link)]
+            if (link not in self.clocked and any(other in self.clocked for other in kind.route)) or (
+                link not in self.queues and any(other in self.queues for other in upstream)
+            ):
+                raise LinearizationError(
+                    f"{type(self.protocol).__name__} has no linear model if departures of a queue affect other links"
+                )
+            _add(signal, rate, 1.0, kind.late[link])
+        return signal
 
-    loop: list[_Signal] = [{} for _ in range(size)]  # terms that pass through links
-    for k, kind in enumerate(kinds):
-        R: _Signal = {}
-        for link in read[k]:
-            back = kind.D - kind.late[link]
-            if reports[link].at_departure:
-                back -= float(waits[link])
-            _add(R, held.get(link, {}), reports[link].by_q, back)
-            _add(R, average.get(link, {}), reports[link].by_y, back)
-            _add(R, {(0.0, of_memory[link]): 1.0} if link in of_memory else {}, reports[link].by_R, back)
-        at: dict[str, Any] = {
-            "w": kind.x * max(kind.D, over),
-            "w_rtt": kind.x * max(kind.D, over),
-            "R": sum(reports[link].value for link in read[k]),
-            "D": kind.D,
-            "T": protocol.params().get("interval", 0.0),
-            "s": 8.0 * network.flows[kind.members[0]].mean_packet,
-            "a": 8.0 * network.flows[kind.members[0]].mean_acknowledged,
-            "p": protocol.namespace(),
-        }
-        at |= {state: state_at(point, state, its, kind.members[0]) for state, its in states.items()}
-        firsts = [kind.first, *(shared + width * several.index(other) for other in several if other is kind)]
-        for row, (law, value, clock) in enumerate(
-            [(protocol.source_law, at["w"], "rtt"), *((its.law, at[state], its.clock) for state, its in states.items())]
-        ):
-            g = _slopes(law, at, value, clock, name)
-            pace = 1.0 if clock == "continuous" else 1.0 / max(kind.D, over)
-            for first in firsts:
+    def add_links(self, rows: list[_Signal], queues: dict[int, _Signal], rates: list[_Signal]) -> dict[int, _Signal]:
+        """Add the equations of queues, averages and memories, and return the averages of arrivals, by link."""
+        T = interval_of(self.protocol) if self.average_at or self.memory_at else 0.0
+        arrivals = {link: self.arrivals(link, rates) for link in (*self.queue_at, *self.average_at)}
+        averages: dict[int, _Signal] = {}
+        for link, row in self.average_at.items():
+            averages[link] = {(0.0, row): 1.0}
+            if link in self.clocked:  # m = (q - l)/T, l an average of q, as y = q'
+                averages[link] = {(0.0, row): -1.0 / T}
+                _add(averages[link], queues[link], 1.0 / T)
+            _add(rows[row], queues[link] if link in self.clocked else arrivals[link], 1.0 / T)
+            _add(rows[row], {(0.0, row): 1.0}, -1.0 / T)
+        for link, row in self.queue_at.items():
+            rows[row] = arrivals[link]
+        for link, row in self.memory_at.items():
+            g = self.reports[link].memory
+            _add(rows[row], {(0.0, row): 1.0}, (g.get("R", 0.0) - 1.0) / T)
+            _add(rows[row], averages.get(link, {}), g.get("y", 0.0) / T)
+            _add(rows[row], queues.get(link, {}), g.get("q", 0.0) / T)
+        return averages
+
+    def report_signal(self, k: int, queues: dict[int, _Signal], averages: dict[int, _Signal]) -> _Signal:
+        """Return the perturbation of the reports that a kind of flow reads."""
+        kind, signal = self.kinds[k], dict[tuple[float, int], float]()
+        for link in self.read[k]:
+            report, back = self.reports[link], kind.D - kind.late[link]
+            if report.at_departure:
+                back -= float(self.waits[link])
+            _add(signal, queues.get(link, {}), report.by_q, back)
+            _add(signal, averages.get(link, {}), report.by_y, back)
+            memory: _Signal = {(0.0, self.memory_at[link]): 1.0} if link in self.memory_at else {}
+            _add(signal, memory, report.by_R, back)
+        return signal
+
+    def add_host(
+        self, k: int, rows: list[_Signal], through_links: list[_Signal], reports: _Signal, wait: _Signal
+    ) -> None:
+        """Add the equations of the window and the states of a kind of flow, and of differences between its flows."""
+        kind, at = self.kinds[k], self._host_arguments(k)
+        E = max(kind.D, self.protocol.paced_over)
+        blocks = [kind.first, *([self.differences[k]] if k in self.differences else [])]
+        laws: list[tuple[Any, Any, str]] = [(self.protocol.source_law, at["w"], "rtt")]
+        laws += [(its.law, at[state], its.clock) for state, its in self.states.items()]
+        for row, (law, value, clock) in enumerate(laws):
+            g = _slopes(law, at, value, clock, type(self.protocol).__name__)
+            pace = 1.0 if clock == "continuous" else 1.0 / E
+            for first in blocks:
                 into = rows[first + row]
                 if clock != "continuous":
                     _add(into, {(0.0, first + row): 1.0}, -pace)
                 _add(into, {(0.0, first): 1.0}, pace * g.get("w", 0.0))
                 _add(into, {(kind.D, first): 1.0}, pace * g.get("w_rtt", 0.0))
-                for column, state in enumerate(states, start=1):
+                for column, state in enumerate(self.states, start=1):
                     _add(into, {(0.0, first + column): 1.0}, pace * g.get(state, 0.0))
             weight = pace * len(kind.members)
-            _add(loop[kind.first + row], R, weight * g.get("R", 0.0))
-            _add(loop[kind.first + row], wait[k], weight * g.get("D", 0.0))
-    opened = _system(rows, size)
-    for row, signal in enumerate(loop):
-        _add(rows[row], signal, 1.0)
-    return _system(rows, size, opened).with_notes(*point.notes)
+            _add(through_links[kind.first + row], reports, weight * g.get("R", 0.0))
+            _add(through_links[kind.first + row], wait, weight * g.get("D", 0.0))
+
+    def _host_arguments(self, k: int) -> dict[str, Any]:
+        """Return the values of the arguments of the laws of a kind of flow."""
+        kind, flow = self.kinds[k], self.kinds[k].members[0]
+        window = kind.x * max(kind.D, self.protocol.paced_over)
+        at: dict[str, Any] = {
+            "w": window,
+            "w_rtt": window,
+            "R": sum(self.reports[link].value for link in self.read[k]),
+            "D": kind.D,
+            "T": self.protocol.params().get("interval", 0.0),
+            "s": 8.0 * self.network.flows[flow].mean_packet,
+            "a": 8.0 * self.network.flows[flow].mean_acknowledged,
+            "p": self.protocol.namespace(),
+        }
+        return at | {state: state_at(self.point, state, its, flow) for state, its in self.states.items()}
 
 
 @dataclass(frozen=True)
