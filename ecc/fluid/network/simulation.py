@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import process_time
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ from ecc.contract.protocol import Protocol
 from ecc.contract.records import check_params, state_units
 from ecc.contract.values import equilibrium_of
 from ecc.errors import warn
-from ecc.fluid.network.groups import FluidNetwork, step_delays
+from ecc.fluid.network.groups import FluidNetwork, StepDelays, step_delays
 from ecc.fluid.network.kernels import kernel_of
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
@@ -276,14 +276,7 @@ def prepare(
     ValueError, LinearizationError
         As `simulate`.
     """
-    if not isinstance(scenario, Scenario):
-        raise TypeError(f"scenario must be a Scenario, got {shown(scenario)}")
-    if scenario.header_bytes:
-        raise ValueError("header_bytes must be False for a fluid run: fluid has no packets")
-    if scenario.intervals is not None:
-        raise ValueError("intervals must be None for a fluid run: its routers have one control interval")
-    if scenario.workload is not None:
-        raise ValueError("workload must be None for a fluid run: it carries the flows of the network only")
+    _check_scenario(scenario)
     rates = None if isinstance(start, str) else _rates(start, scenario.network.n_flows)
     for name, value, allowed in (
         ("time", time, _TIMES),
@@ -297,104 +290,207 @@ def prepare(
     rows = scenario.n_samples(width)
     columns = 4 * scenario.network.n_links + (4 + len(record)) * scenario.network.n_flows
     reserved_bytes(free_memory(), series=rows * columns)
-    perturbation = as_number(perturbation, "perturbation")
-    if not perturbation > -1.0:
-        raise ValueError(f"perturbation must be > -1, got {shown(perturbation)}")
-    if perturbation != 0.0 and (rates is not None or start != "equilibrium"):
-        raise ValueError(f"perturbation belongs to start='equilibrium', got {shown(perturbation)} with start={start!r}")
+    factor = 1.0 + _perturbation(perturbation, start, rates)
     tolerance = as_number(rtol, "rtol")
     if not 1e-13 <= tolerance <= 0.1:
         raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {shown(tolerance)}")
-    for deployed in scenario.deployment.protocols:
-        check_params(deployed)
-    runs, steady, disciplines = _responsive(scenario)
-    hosts = list(dict.fromkeys(runs))
-    protocol = hosts[0]
-    _check_losses(scenario)
-    from ecc.fluid.network import supported_entries
-
-    taken_of = {host: supported_entries.taken_by(host, time, clocking == "ack") for host in hosts}
-    taken, machines = taken_of[protocol], supported_entries.MACHINES in taken_of.values()
-    windows = taken in (supported_entries.WINDOWS, supported_entries.MACHINES)
-    if machines and clocking != "ack":
-        raise ValueError(f"clocking must be 'ack' for hosts that are machines of states, got {shown(clocking)}")
-    if machines and start != "empty":
-        raise ValueError(f"start must be 'empty' for hosts that are machines of states, got {shown(start)}")
-    if clocking != "ack" and not (windows or protocol.windowed):
-        raise ValueError(f"clocking applies to window protocols only, got {shown(clocking)}")
-    if windows and time != "continuous":
-        raise ValueError(f"time must be 'continuous' for the windows of {type(protocol).__name__}, got {shown(time)}")
-    if time != "continuous" and "stamping" in type(protocol).__dataclass_fields__ and protocol.stamping != "departure":
-        raise ValueError(f"time must be 'continuous' for stamping={protocol.stamping!r}, got {shown(time)}")
-    if windows and rates is not None:
-        kind = type(protocol).__name__
-        raise ValueError(f"start must be 'empty' or 'equilibrium' for {kind}, a window protocol, got {shown(start)}")
-    if delays is not None and time != "discrete":
-        raise ValueError(f"delays belong to time='discrete', got time={time!r}")
-    losses = [impairment for impairment in scenario.impairments if isinstance(impairment, RandomLoss)]
-    if windows and any(loss.acks_of is not None for loss in losses):
-        raise ValueError("acks_of must be None for windows as fluid: the next ACK also reports the data of a lost ACK")
-    if time == "discrete" and len(losses) < len(scenario.impairments):
-        raise ValueError("schedules of capacities belong to time='continuous', got 'discrete'")
-    if any(disciplines) and losses and start != "empty":
-        raise ValueError(
-            f"start must be 'empty' for a fluid run over queue disciplines with random losses, got {shown(start)}"
-        )
-    if signals != "rate" and not any(disciplines):
-        raise ValueError(f"signals must be 'rate' if no link has a queue discipline, got {shown(signals)}")
-    drawn = _notes_on_draws(disciplines, signals, losses if windows else ())
-    notes = tuple(dict.fromkeys([*(note for host in hosts for note in taken_of[host].check(host)), *drawn]))
-    if len(hosts) > 1 and start != "empty" and not any(disciplines):
+    options = _Options(time, start, rates, delays, clocking, signals)
+    parts = _parts_of(scenario, options)
+    _check_hosts(options, parts)
+    _check_links(scenario, options, parts)
+    drawn = _notes_on_draws(parts.disciplines, signals, parts.losses if parts.windows else ())
+    notes = tuple(dict.fromkeys([*(note for host, taken in parts.taken.items() for note in taken.check(host)), *drawn]))
+    if len(parts.taken) > 1 and start != "empty" and not any(parts.disciplines):
         raise ValueError(
             f"start must be 'empty' for several protocols without queue disciplines, got {shown(start)} for "
             f"{scenario.deployment}"
         )
-    states = (name for host in hosts for name in _recordable(host, taken_of[host], disciplines))
+    states = (name for host, taken in parts.taken.items() for name in _recordable(host, taken, parts.disciplines))
     _check_record(record, list(dict.fromkeys(states)))
-    if steady.any() or losses:
-        if time == "discrete" or (windows and steady.any()):
-            raise ValueError(
-                "unresponsive flows need a protocol that sets rates and time='continuous'; losses need "
-                "time='continuous'"
-            )
-        if steady.any() and (rates is not None or start != "empty"):
-            raise ValueError(f"start must be 'empty' for a fluid run with unresponsive flows, got {shown(start)}")
-    separate = rates is not None or delays is not None or (windows and bool(losses)) or signals == "random" or machines
-    joined = _joined(scenario, runs, disciplines)
-    unlike = list(zip(map(hosts.index, runs), joined or [()] * len(runs), strict=True))
-    idle = _idle(scenario) if rates is None and start == "empty" and delays is None else None
-    fluid = _network(scenario, separate, steady, unlike, idle, shared)
-    table = None if delays is None else step_delays(delays, fluid)
-    if table is not None:
-        fluid = replace(fluid, rtt=np.multiply(protocol.params()["interval"], table.longest, dtype=np.float64))
-    if not np.all(fluid.rtt > 0.0):
-        raise ValueError(f"RTTs must be > 0 s for a fluid run, got 0.0 (flow {int(np.argmin(scenario.network.rtts))})")
-    model = kernel_of(taken)
+    _check_losses_and_unresponsive_flows(options, parts)
+    joined = _joined(scenario, parts.runs, parts.disciplines)
+    fluid, table = _fluid_and_delays(scenario, options, parts, joined, shared)
+    model = kernel_of(parts.taken[parts.protocol])
     begun = process_time()
-    point: Equilibrium | None = None
-    marking: MarkingEquilibrium | None = None
-    if rates is not None:
-        max_rates = np.array([protocol.rate_range(float(C))[1] for C in scenario.network.capacities])
-        entered = [flow.route[0] for flow in scenario.network.flows]
-        point = Equilibrium(rates, max_rates, np.array(entered if scenario.assignment is None else scenario.assignment))
-    elif start == "equilibrium" and any(disciplines):
-        from ecc.loops.marked_hosts import equilibrium_of_marks
-
-        marking = equilibrium_of_marks(scenario.deployment, scenario.network)
-        feedback = np.full(scenario.network.n_flows, -1)
-        point = Equilibrium(marking.rates, marking.probabilities, feedback, marking.queues)
-    elif start == "equilibrium":
-        point = equilibrium_of(protocol, scenario.network, scenario.assigned)
+    point, marking = _equilibria(scenario, options, parts)
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
     watch = _Watch(progress, cancel)
     ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
     problem = Problem(
-        tuple(runs[i] for i in fluid.first_flow), fluid, samples, watch, ticks, point, marking, 1.0 + perturbation,
+        tuple(parts.runs[i] for i in fluid.first_flow), fluid, samples, watch, ticks, point, marking, factor,
         records=len(record) > 0, rtol=tolerance, ack_clocked=clocking == "ack", seed=scenario.seed, delays=table,
-        disciplines=disciplines, signals=signals,
+        disciplines=parts.disciplines, signals=signals,
         joined=() if joined is None else [joined[i] for i in fluid.first_flow], shared=shared,
     )  # fmt: skip
     return Prepared(scenario, problem, model, watch, time, notes, tuple(record), begun)
+
+
+class _Options(NamedTuple):
+    """Options of a run; each alone has an allowed value."""
+
+    time: str
+    start: str | ArrayLike
+    rates: NDArray[np.float64] | None  # rates of all flows at the start, if `start` gives them
+    delays: tuple[ArrayLike, ArrayLike] | None
+    clocking: str
+    signals: str
+
+
+class _Parts(NamedTuple):
+    """Parts of a scenario that determine its fluid."""
+
+    runs: list[Protocol]  # protocol of each flow; unresponsive flows have that of the responsive ones
+    steady: NDArray[np.float64]  # rates of unresponsive flows, 0 of others
+    disciplines: tuple[Protocol | None, ...]  # of each link
+    losses: list[RandomLoss]
+    taken: dict[Protocol, Taken]  # each protocol -> declaration that its fluid supports
+
+    @property
+    def protocol(self) -> Protocol:
+        """Protocol of the first flow."""
+        return self.runs[0]
+
+    @property
+    def machines(self) -> bool:
+        """Whether hosts are machines of states."""
+        from ecc.fluid.network.supported_entries import MACHINES
+
+        return MACHINES in self.taken.values()
+
+    @property
+    def windows(self) -> bool:
+        """Whether hosts set windows."""
+        from ecc.fluid.network.supported_entries import MACHINES, WINDOWS
+
+        return self.taken[self.protocol] in (WINDOWS, MACHINES)
+
+
+def _check_scenario(scenario: Scenario) -> None:
+    """Raise for settings of a scenario that only packet runs support."""
+    if not isinstance(scenario, Scenario):
+        raise TypeError(f"scenario must be a Scenario, got {shown(scenario)}")
+    if scenario.header_bytes:
+        raise ValueError("header_bytes must be False for a fluid run: fluid has no packets")
+    if scenario.intervals is not None:
+        raise ValueError("intervals must be None for a fluid run: its routers have one control interval")
+    if scenario.workload is not None:
+        raise ValueError("workload must be None for a fluid run: it carries the flows of the network only")
+
+
+def _perturbation(perturbation: float, start: str | ArrayLike, rates: NDArray[np.float64] | None) -> float:
+    """Return the checked relative deviation of rates from the equilibrium."""
+    deviation = as_number(perturbation, "perturbation")
+    if not deviation > -1.0:
+        raise ValueError(f"perturbation must be > -1, got {shown(deviation)}")
+    if deviation != 0.0 and (rates is not None or start != "equilibrium"):
+        raise ValueError(f"perturbation belongs to start='equilibrium', got {shown(deviation)} with start={start!r}")
+    return deviation
+
+
+def _parts_of(scenario: Scenario, options: _Options) -> _Parts:
+    """Return the parts of a scenario, or raise for parts that no fluid supports."""
+    from ecc.fluid.network.supported_entries import taken_by
+
+    for deployed in scenario.deployment.protocols:
+        check_params(deployed)
+    runs, steady, disciplines = _responsive(scenario)
+    _check_losses(scenario)
+    losses = [impairment for impairment in scenario.impairments if isinstance(impairment, RandomLoss)]
+    taken = {host: taken_by(host, options.time, options.clocking == "ack") for host in dict.fromkeys(runs)}
+    return _Parts(runs, steady, disciplines, losses, taken)
+
+
+def _check_hosts(options: _Options, parts: _Parts) -> None:
+    """Raise for options that the hosts of a scenario do not support."""
+    time, start, clocking = options.time, options.start, options.clocking
+    protocol, kind = parts.protocol, type(parts.protocol)
+    if parts.machines and clocking != "ack":
+        raise ValueError(f"clocking must be 'ack' for hosts that are machines of states, got {shown(clocking)}")
+    if parts.machines and start != "empty":
+        raise ValueError(f"start must be 'empty' for hosts that are machines of states, got {shown(start)}")
+    if clocking != "ack" and not (parts.windows or protocol.windowed):
+        raise ValueError(f"clocking applies to window protocols only, got {shown(clocking)}")
+    if parts.windows and time != "continuous":
+        raise ValueError(f"time must be 'continuous' for the windows of {kind.__name__}, got {shown(time)}")
+    if time != "continuous" and "stamping" in kind.__dataclass_fields__ and protocol.stamping != "departure":
+        raise ValueError(f"time must be 'continuous' for stamping={protocol.stamping!r}, got {shown(time)}")
+    if parts.windows and options.rates is not None:
+        raise ValueError(
+            f"start must be 'empty' or 'equilibrium' for {kind.__name__}, a window protocol, got {shown(start)}"
+        )
+    if options.delays is not None and time != "discrete":
+        raise ValueError(f"delays belong to time='discrete', got time={time!r}")
+
+
+def _check_links(scenario: Scenario, options: _Options, parts: _Parts) -> None:
+    """Raise for options that the impairments and queue disciplines of a scenario do not support."""
+    if parts.windows and any(loss.acks_of is not None for loss in parts.losses):
+        raise ValueError("acks_of must be None for windows as fluid: the next ACK also reports the data of a lost ACK")
+    if options.time == "discrete" and len(parts.losses) < len(scenario.impairments):
+        raise ValueError("schedules of capacities belong to time='continuous', got 'discrete'")
+    if any(parts.disciplines) and parts.losses and options.start != "empty":
+        raise ValueError(
+            "start must be 'empty' for a fluid run over queue disciplines with random losses, got "
+            f"{shown(options.start)}"
+        )
+    if options.signals != "rate" and not any(parts.disciplines):
+        raise ValueError(f"signals must be 'rate' if no link has a queue discipline, got {shown(options.signals)}")
+
+
+def _check_losses_and_unresponsive_flows(options: _Options, parts: _Parts) -> None:
+    """Raise for random losses and unresponsive flows that the fluid of the other options does not support."""
+    unresponsive = parts.steady.any()
+    if (unresponsive or parts.losses) and (options.time == "discrete" or (parts.windows and unresponsive)):
+        raise ValueError(
+            "unresponsive flows need a protocol that sets rates and time='continuous'; losses need time='continuous'"
+        )
+    if unresponsive and (options.rates is not None or options.start != "empty"):
+        raise ValueError(f"start must be 'empty' for a fluid run with unresponsive flows, got {shown(options.start)}")
+
+
+def _fluid_and_delays(
+    scenario: Scenario,
+    options: _Options,
+    parts: _Parts,
+    joined: list[tuple[int, ...]] | None,
+    shared: dict[Any, Any],
+) -> tuple[FluidNetwork, StepDelays | None]:
+    """Return the fluid network of a run, and the delays of its recurrence if these are not those of the network."""
+    rates, delays, start = options.rates, options.delays, options.start
+    random_losses = parts.windows and bool(parts.losses)
+    separate = rates is not None or delays is not None or random_losses or options.signals == "random" or parts.machines
+    hosts = list(parts.taken)
+    unlike = list(zip(map(hosts.index, parts.runs), joined or [()] * len(parts.runs), strict=True))
+    idle = _idle(scenario) if rates is None and start == "empty" and delays is None else None
+    fluid = _network(scenario, separate, parts.steady, unlike, idle, shared)
+    table = None if delays is None else step_delays(delays, fluid)
+    if table is not None:
+        interval = parts.protocol.params()["interval"]
+        fluid = replace(fluid, rtt=np.multiply(interval, table.longest, dtype=np.float64))
+    if not np.all(fluid.rtt > 0.0):
+        raise ValueError(f"RTTs must be > 0 s for a fluid run, got 0.0 (flow {int(np.argmin(scenario.network.rtts))})")
+    return fluid, table
+
+
+def _equilibria(
+    scenario: Scenario, options: _Options, parts: _Parts
+) -> tuple[Equilibrium | None, MarkingEquilibrium | None]:
+    """Return the point that holds before the start, and over queue disciplines also that of their marks."""
+    protocol, network, rates = parts.protocol, scenario.network, options.rates
+    if rates is not None:
+        max_rates = np.array([protocol.rate_range(float(C))[1] for C in network.capacities])
+        entered = [flow.route[0] for flow in network.flows]
+        bottleneck = np.array(entered if scenario.assignment is None else scenario.assignment)
+        return Equilibrium(rates, max_rates, bottleneck), None
+    if options.start == "empty":
+        return None, None
+    if not any(parts.disciplines):
+        return equilibrium_of(protocol, network, scenario.assigned), None
+    from ecc.loops.marked_hosts import equilibrium_of_marks
+
+    marking = equilibrium_of_marks(scenario.deployment, network)
+    feedback = np.full(network.n_flows, -1)
+    return Equilibrium(marking.rates, marking.probabilities, feedback, marking.queues), marking
 
 
 def _idle(scenario: Scenario) -> NDArray[np.bool_] | None:
