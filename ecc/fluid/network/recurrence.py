@@ -19,6 +19,8 @@ link still arrive at the next.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -27,6 +29,7 @@ from numpy.typing import NDArray
 
 from ecc.contract.records import param_record, param_values
 from ecc.fluid.compiled import Integers, call, compiled, entry, shifted, unpacker
+from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.initial_conditions import InitialConditions
 from ecc.fluid.network.laws import ARGUMENTS, BLOCK, LANES, CompiledLaws
 from ecc.fluid.network.problem import Problem
@@ -35,6 +38,7 @@ from ecc.fluid.network.result import Result, turns
 __all__ = ["advance", "likeness", "run", "run_alike"]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 _SLICE = 4096  # maximum number of steps between two reports of progress
 _MEMORY = 1 << 16  # maximum number of steps with arrivals that still wait in a queue
@@ -624,76 +628,152 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
     problems : sequence of Problem
         Problems with the same `likeness`.
     """
+    setup = _setup_of(problems)
+    of_each, of_all = _arrays_of_each(setup), _arrays_of_all(setup)
+    w = Fields(**{name: np.ascontiguousarray(array) for name, array in {**of_each, **of_all}.items()})
+    for k, array in enumerate(w):
+        assert array.dtype == (np.float64 if k < _FLOATS else np.int64), Fields._fields[k]
+    strides = [array.strides[0] if name in of_each else 0 for name, array in zip(Fields._fields, w, strict=True)]
+    n_problems = len(problems)
+    tables = np.array([array.ctypes.data for array in w]) + np.arange(n_problems)[:, None] * strides
+    recorded = _Recorded(*np.zeros((2, n_problems, len(setup.samples), 0)))
+    if problems[0].records:
+        n_samples, fluid = len(setup.samples), setup.fluid
+        recorded = _Recorded(setup.zeros(n_samples, fluid.n_groups), setup.zeros(n_samples, fluid.n_links))
+    statuses = [_run_to_end(setup, w, table, k, recorded) for k, table in enumerate(tables)]
+    return _results(setup, w, statuses, recorded)
+
+
+@dataclass(frozen=True)
+class _Setup:
+    """Problems that run together: what they share, and their initial conditions.
+
+    P crossings: a group and a link of its route.
+    """
+
+    problems: Sequence[Problem]
+    laws: CompiledLaws
+    initial: Sequence[InitialConditions]
+    interval: float  # [s]
+    links: IntArray  # (P,)
+    owner: IntArray  # (P,): group
+    around: IntArray  # (n_groups,): steps of a round trip
+    ahead: IntArray  # (period, P): steps from the source to the link
+    back: IntArray  # (period, P): steps from the link to the source
+    samples: FloatArray  # (n_samples,): ends of samples, in steps
+    waiting: FloatArray  # (n_problems, n_links): waiting time of the first departures, in steps
+    memory: int  # number of steps with arrivals that a queue keeps
+
+    @property
+    def fluid(self) -> FluidNetwork:
+        """The network of all problems."""
+        return self.problems[0].fluid
+
+    @cached_property
+    def ring_size(self) -> int:
+        """Number of steps in the rings of histories, a power of two."""
+        return 1 << int(self.ahead.max() + self.back.max() + 2).bit_length()
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether the source law takes the rate of one RTT ago."""
+        return self.laws.takes("source", "x_rtt")
+
+    def each(self, name: str) -> NDArray[Any]:
+        """Return a field of the initial conditions, shape (n_problems, ...)."""
+        return np.array([getattr(conditions, name) for conditions in self.initial])
+
+    def zeros(self, *shape: int) -> FloatArray:
+        """Return zeros of shape (n_problems, *shape)."""
+        return np.zeros((len(self.problems), *shape))
+
+    def ring(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return a history of constant values, shape (n_problems, ring_size, ...), from shape (n_problems, ...)."""
+        return np.repeat(values[:, None], self.ring_size, axis=1)
+
+    def steps(self, times: FloatArray) -> IntArray:
+        """Return times in steps, rounded up; infinite ones as -NEVER or NEVER."""
+        finite = np.isfinite(times)
+        steps = np.ceil(np.where(finite, times, 0.0) / self.interval - 1e-9)
+        return np.where(finite, steps, np.where(times > 0.0, NEVER, -NEVER)).astype(np.int64)
+
+
+class _Recorded(NamedTuple):
+    """Recorded states at the ends of samples, of no columns if none are recorded."""
+
+    rates: FloatArray  # (n_problems, n_samples, n_groups)
+    states: FloatArray  # (n_problems, n_samples, n_links)
+
+
+def _setup_of(problems: Sequence[Problem]) -> _Setup:
+    """Return the setup of problems with the same `likeness`."""
     from ecc.loops.closed_loop import steps_of
 
-    protocol, fluid, samples, delays = (
-        problems[0].protocol, problems[0].fluid, problems[0].samples, problems[0].delays,
-    )  # fmt: skip
-    laws = CompiledLaws(protocol, shared=problems[0].shared, checked=False)
+    first = problems[0]
+    protocol, fluid, samples = first.protocol, first.fluid, first.samples
+    laws = CompiledLaws(protocol, shared=first.shared, checked=False)
     initial = [
         InitialConditions.of(problem.protocol, laws, fluid, problem.point, problem.factor) for problem in problems
     ]
-    B, L, G, V = len(problems), fluid.n_links, fluid.n_groups, len(initial[0].advertised)
     T = float(protocol.params()["interval"])
-    links = np.concatenate(fluid.routes).astype(np.int64)
-    owner = np.repeat(np.arange(G), [len(route) for route in fluid.routes])
+    owner = np.repeat(np.arange(fluid.n_groups), [len(route) for route in fluid.routes])
     around = np.array([steps_of(rtt, T) for rtt in fluid.rtt])
     ahead = np.minimum(np.ceil(np.concatenate(fluid.forward) / T - 1e-9).astype(np.int64), around[owner] - 1)[None]
     back = around[owner] - ahead
-    if delays is not None:
-        ahead, back = delays.ahead, delays.back
-    size = 1 << int(ahead.max() + back.max() + 2).bit_length()
-    groups_padded = -(-G // LANES) * LANES
+    if first.delays is not None:
+        ahead, back = first.delays.ahead, first.delays.back
+    ends = samples / T
+    ends = np.where(np.abs(ends - np.round(ends)) < 1e-9 * np.maximum(1.0, ends), np.round(ends), ends)
+    queue = np.array([conditions.queue for conditions in initial])
+    waiting = queue / (fluid.capacity * T)  # at equilibrium a queue has arrivals at capacity
+    memory = min(_MEMORY, ceil(float(samples[-1]) / T + waiting.max()) + 2)
+    links = np.concatenate(fluid.routes).astype(np.int64)
+    return _Setup(problems, laws, initial, T, links, owner, around, ahead, back, ends, waiting, memory)
 
-    def each(name: str) -> NDArray[Any]:
-        return np.array([getattr(conditions, name) for conditions in initial])
 
-    def steps(times: FloatArray) -> NDArray[np.int64]:
-        finite = np.isfinite(times)
-        return np.where(
-            finite, np.ceil(np.where(finite, times, 0.0) / T - 1e-9), np.where(times > 0.0, NEVER, -NEVER)
-        ).astype(np.int64)
+def _counts(setup: _Setup) -> IntArray:
+    """Return `Fields.count` of each problem before the first step."""
+    protocol, laws, fluid = setup.problems[0].protocol, setup.laws, setup.fluid
+    counts = np.zeros((len(setup.problems), COUNTS), dtype=np.int64)
+    counts[:, LAST] = ceil(setup.samples[-1])
+    counts[:, [SAMPLES, LINKS, GROUPS]] = len(setup.samples), fluid.n_links, fluid.n_groups
+    counts[:, SIGNALS] = len(setup.initial[0].advertised)
+    counts[:, [ROUTER, SOURCE, ANNOUNCE, PRIORITY]] = laws.router, laws.source, laws.announce, laws.priority
+    counts[:, [REMEMBERS, BY_FLOW]] = laws.remembers, laws.by_flow
+    counts[:, LONGEST] = protocol.scaling_rtt == "max"
+    counts[:, COMBINE] = ("min", "max", "sum").index(protocol.combine)
+    counts[:, [MASK, MEMORY]] = setup.ring_size - 1, setup.memory
+    counts[:, [SOURCES, SIGNAL_LAW, LOOKS_BACK]] = *laws.blocks(), setup.looks_back
+    period = len(setup.ahead)
+    counts[:, [PERIOD, SINGLE]] = period, len(setup.links) == fluid.n_groups and period == 1
+    counts[:, WAITED] = np.where(setup.waiting.any(axis=1), 0, -NEVER)
+    return counts
 
-    def always(values: NDArray[Any]) -> NDArray[Any]:
-        return np.repeat(values[:, None], size, axis=1)
 
-    def zeros(*shape: int) -> FloatArray:
-        return np.zeros((B, *shape))
-
-    x, queue, advertised = each("x"), each("queue"), each("advertised")
-    opens = steps(each("opens"))
+def _arrays_of_each(setup: _Setup) -> dict[str, Any]:
+    """Return the fields that differ between problems, name -> array (n_problems, ...)."""
+    problems, fluid, T, zeros, each, ring = (
+        setup.problems, setup.fluid, setup.interval, setup.zeros, setup.each, setup.ring,
+    )  # fmt: skip
+    B, L, G, n_samples = len(problems), fluid.n_links, fluid.n_groups, len(setup.samples)
+    x, queue = each("x"), each("queue")
+    opens = setup.steps(each("opens"))
     sending = np.isneginf(each("opens"))
+    groups_padded = -(-G // LANES) * LANES
     block = zeros(groups_padded // LANES, BLOCK)
     block[:, :, _T] = T
     block[:, :, _XS : _XS + LANES] = np.pad(x, ((0, 0), (0, groups_padded - G))).reshape(B, -1, LANES)
     record = zeros(len(ARGUMENTS))
     record[:, _T] = T
-    count = len(samples)
-    waiting = queue / (fluid.capacity * T)  # in steps: at equilibrium a queue has arrivals at capacity
-    memory = min(_MEMORY, ceil(float(samples[-1]) / T + waiting.max()) + 2)
-    at = samples / T
-    at = np.where(np.abs(at - np.round(at)) < 1e-9 * np.maximum(1.0, at), np.round(at), at)
-    rtt = around * T
-    looks_back = laws.takes("source", "x_rtt")
+    rtt = setup.around * T
     floor = np.array([fluid.floor(problem.protocol) for problem in problems])
-    counts = np.zeros((B, COUNTS), dtype=np.int64)
-    counts[:, LAST] = ceil(at[-1])
-    counts[:, [SAMPLES, LINKS, GROUPS, SIGNALS]] = count, L, G, V
-    counts[:, [ROUTER, SOURCE, ANNOUNCE, PRIORITY]] = laws.router, laws.source, laws.announce, laws.priority
-    counts[:, [REMEMBERS, BY_FLOW]] = laws.remembers, laws.by_flow
-    counts[:, LONGEST] = protocol.scaling_rtt == "max"
-    counts[:, COMBINE] = ("min", "max", "sum").index(protocol.combine)
-    counts[:, [MASK, MEMORY]] = size - 1, memory
-    counts[:, [SOURCES, SIGNAL_LAW, LOOKS_BACK]] = *laws.blocks(), looks_back
-    counts[:, [PERIOD, SINGLE]] = len(ahead), len(links) == G and len(ahead) == 1
-    counts[:, WAITED] = np.where(waiting.any(axis=1), 0, -NEVER)
-    of_each: dict[str, Any] = {
+    return {
         "record": record, "block": block, "signal_block": zeros(BLOCK),
         "params": np.array([param_values(param_record(problem.protocol)) for problem in problems]),
         "lowest": each("lowest"), "highest": each("highest"), "state": each("state"),
-        "advertised": always(advertised),
-        "queue": queue, "peak": queue.copy(), "remaining": waiting % 1.0 * fluid.capacity * T,
-        "priority": always(each("priority")) if laws.priority else zeros(0), "wait": always(waiting * T),
+        "advertised": ring(each("advertised")),
+        "queue": queue, "peak": queue.copy(), "remaining": setup.waiting % 1.0 * fluid.capacity * T,
+        "priority": ring(each("priority")) if setup.laws.priority else zeros(0), "wait": ring(setup.waiting * T),
         **{
             name: zeros(L)
             for name in (
@@ -702,66 +782,65 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
         },
         "arrival": each("measured")[:, 0].copy(), "floor": floor, "total": zeros(G),
         "delivered": zeros(G), "lost": zeros(G), "finished": np.full((B, G), np.nan),
-        "x": always(x) if looks_back else zeros(0),
-        "sent": always(np.where(sending, x, 0.0)), "floor_rate": floor / rtt,
-        "carried": always(rtt + each("rtt") - fluid.rtt), "reaching": zeros(len(links)),
-        "out_links": zeros(count, 4, L), "out_groups": zeros(count, 4, G), "count": counts,
-        "bottleneck": always(np.where(sending, each("bottleneck"), NOT_STARTED)), "opens": opens,
+        "x": ring(x) if setup.looks_back else zeros(0),
+        "sent": ring(np.where(sending, x, 0.0)), "floor_rate": floor / rtt,
+        "carried": ring(rtt + each("rtt") - fluid.rtt), "reaching": zeros(len(setup.links)),
+        "out_links": zeros(n_samples, 4, L), "out_groups": zeros(n_samples, 4, G), "count": _counts(setup),
+        "bottleneck": ring(np.where(sending, each("bottleneck"), NOT_STARTED)), "opens": opens,
         "selected": np.full((B, G), NO_LINK),
         "advertises_from": np.where(each("measures_first")[:, None], NEVER, np.full(L, -NEVER)),
-        "stops": np.repeat(steps(fluid.stop)[None], B, axis=0),
+        "stops": np.repeat(setup.steps(fluid.stop)[None], B, axis=0),
         "responds_after": np.where(each("announces_first")[:, None], -NEVER, opens),
-        "head": -np.floor(waiting).astype(np.int64),
+        "head": -np.floor(setup.waiting).astype(np.int64),
     }  # fmt: skip
-    of_all: dict[str, Any] = {
-        "capacity": fluid.capacity, "buffer": fluid.buffer, "rtt": rtt, "members": fluid.members, "size": fluid.size,
-        "volume": np.empty((L, memory)), "samples": at, "owner": owner, "crossing_link": links,
-        "crossings": np.cumsum([0, *map(len, fluid.routes)]),
-        "through": np.argsort(links, kind="stable"), "ahead": ahead, "back": back,
-        "first": np.concatenate([[0], np.cumsum(np.bincount(links, minlength=L))]),
-        "responds": np.concatenate(fluid.responds).astype(np.int64), "signal": initial[0].signal,
+
+
+def _arrays_of_all(setup: _Setup) -> dict[str, Any]:
+    """Return the fields that all problems share, by name."""
+    fluid, links = setup.fluid, setup.links
+    return {
+        "capacity": fluid.capacity, "buffer": fluid.buffer, "rtt": setup.around * setup.interval,
+        "members": fluid.members, "size": fluid.size,
+        "volume": np.empty((fluid.n_links, setup.memory)), "samples": setup.samples, "owner": setup.owner,
+        "crossing_link": links, "crossings": np.cumsum([0, *map(len, fluid.routes)]),
+        "through": np.argsort(links, kind="stable"), "ahead": setup.ahead, "back": setup.back,
+        "first": np.concatenate([[0], np.cumsum(np.bincount(links, minlength=fluid.n_links))]),
+        "responds": np.concatenate(fluid.responds).astype(np.int64), "signal": setup.initial[0].signal,
     }  # fmt: skip
-    w = Fields(**{name: np.ascontiguousarray(array) for name, array in {**of_each, **of_all}.items()})
-    for k, array in enumerate(w):
-        assert array.dtype == (np.float64 if k < _FLOATS else np.int64), Fields._fields[k]
-    strides = [array.strides[0] if name in of_each else 0 for name, array in zip(Fields._fields, w, strict=True)]
-    tables = np.array([array.ctypes.data for array in w]) + np.arange(B)[:, None] * strides
-    rates, states = np.zeros((2, B, count, 0))
-    if problems[0].records:
-        rates, states = zeros(count, G), zeros(count, L)
-    statuses = []
-    for problem, table, counters, k in zip(problems, tables, w.count, range(B), strict=True):
-        status, slices = FINE, turns(_SLICE)
-        w.volume[:] = fluid.capacity[:, None] * T
-        try:
-            while status == FINE and counters[STEP] < counters[LAST]:
-                row = int(counters[SAMPLE])
-                until_sample = int(np.ceil(at[row])) - int(counters[STEP]) if problem.records else _SLICE
-                status = int(advance(table, min(next(slices), until_sample)))
-                if problem.records:
-                    rates[k, row : counters[SAMPLE]] = w.block[k, :, _XS : _XS + LANES].ravel()[:G]
-                    states[k, row : counters[SAMPLE]] = w.state[k]
-                problem.progress(float(counters[STEP] / counters[LAST]))
-        except KeyboardInterrupt:
-            status = INTERRUPTED
-        statuses.append(status)
+
+
+def _run_to_end(setup: _Setup, w: Fields, table: IntArray, k: int, recorded: _Recorded) -> int:
+    """Take all steps of problem k, and record its states at the ends of samples; return a status."""
+    problem, counters = setup.problems[k], w.count[k]
+    status, slices = FINE, turns(_SLICE)
+    w.volume[:] = setup.fluid.capacity[:, None] * setup.interval
+    try:
+        while status == FINE and counters[STEP] < counters[LAST]:
+            row = int(counters[SAMPLE])
+            until_sample = int(np.ceil(setup.samples[row])) - int(counters[STEP]) if problem.records else _SLICE
+            status = int(advance(table, min(next(slices), until_sample)))
+            if problem.records:
+                rates = w.block[k, :, _XS : _XS + LANES].ravel()[: setup.fluid.n_groups]
+                recorded.rates[k, row : counters[SAMPLE]] = rates
+                recorded.states[k, row : counters[SAMPLE]] = w.state[k]
+            problem.progress(float(counters[STEP] / counters[LAST]))
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    return status
+
+
+def _results(setup: _Setup, w: Fields, statuses: Sequence[int], recorded: _Recorded) -> list[Result]:
+    """Return the result of each problem after its last step."""
+    samples, T = setup.problems[0].samples, setup.interval
     widths = np.diff(samples, prepend=0.0)[:, None]
     link_sums = np.diff(w.out_links[:, :, :2], axis=1, prepend=0.0)
     group_sums = np.diff(w.out_groups[:, :, :3], axis=1, prepend=0.0)
     rate, goodput, arrival = group_sums[:, :, 0] / widths, group_sums[:, :, 1] / widths, link_sums[:, :, 0] / widths
     bottleneck = w.out_groups[:, :, 3].astype(np.int64)
-    stopped_at = np.where(np.isfinite(w.finished), w.finished * T, fluid.stop)
+    stopped_at = np.where(np.isfinite(w.finished), w.finished * T, setup.fluid.stop)
     results = []
     for k, status in enumerate(statuses):
         rows, taken = int(w.count[k, SAMPLE]), int(w.count[k, STEP])
-        now = taken * T
-        reasons = (
-            "completed",
-            f"a law failed at t = {now:.9g} s",
-            f"a rate is no longer finite at t = {now:.9g} s",
-            f"a queue takes more than {_MEMORY} steps to drain at t = {now:.9g} s",
-            "interrupted",
-        )
         results.append(
             Result(
                 time=samples[:rows],
@@ -777,8 +856,19 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
                 lost=w.lost[k],
                 stopped_at=stopped_at[k],
                 stats={"steps": taken, "rejected": 0},
-                stopped=reasons[status],
-                recorded={"flow.x": rates[k, :rows], "link.R": states[k, :rows]},
+                stopped=_stop_reason(status, taken * T),
+                recorded={"flow.x": recorded.rates[k, :rows], "link.R": recorded.states[k, :rows]},
             )
         )
     return results
+
+
+def _stop_reason(status: int, now: float) -> str:
+    """Return the reason why a run ended, in the words of a trajectory."""
+    return {
+        FINE: "completed",
+        LAW_FAILED: f"a law failed at t = {now:.9g} s",
+        NOT_FINITE: f"a rate is no longer finite at t = {now:.9g} s",
+        TOO_LONG: f"a queue takes more than {_MEMORY} steps to drain at t = {now:.9g} s",
+        INTERRUPTED: "interrupted",
+    }[status]
