@@ -20,11 +20,11 @@ switches to and fro endlessly (a flow between two bottlenecks), the steps are th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ecc.fluid.compiled import Integers, compiled, entry, shifted
+from ecc.fluid.compiled import Integers, compiled, entry, inlined, shifted
 from ecc.fluid.dde.history_and_step import (
     AT_POINT,
     BAD_DELAY,
@@ -107,8 +107,21 @@ _ROUNDING = 16.0  # units in the last place: rounding of the time that a delay r
 _ROUGH = 100  # rejections, and steps near a suspected discontinuity, that start the search for a sliding solution
 _AHEAD = 20.0  # steps: range of the search for a sliding solution
 _ARRIVED = 1e-2  # steps: distance from the jump at which a sliding solution ends
+_MAX_SWITCHES = 100  # maximum number of times that components meet or leave bounds without progress in time
 _MAX_PASSAGES = 100  # maximum number of passages by each delay without progress in time
 _SLIDING_LENGTH = 1e4  # steps during which any error is accepted, after the first such step
+
+
+@compiled
+def _rounding(w: Any, t: float) -> Any:
+    """Return the distance from a time within which it may be rounded."""
+    return 4.0 * EPS * max(abs(t), w.clock[REACH])
+
+
+@compiled
+def _min_step(w: Any, stop: float) -> Any:
+    """Return the shortest step from now on the way to `stop`."""
+    return 10.0 * EPS * max(abs(w.clock[NOW]), abs(stop) * 1e-3)
 
 
 @compiled
@@ -135,9 +148,8 @@ def _consistent(w: Any, t: float) -> Any:
 @compiled
 def _settle(w: Any) -> Any:
     """Write the derivative at the start of a step, holding and releasing components that are at a bound."""
-    tiny = 4.0 * EPS * max(abs(w.clock[NOW]), w.clock[REACH])
     for _ in range(3):
-        status = _consistent(w, w.clock[NOW] + tiny)
+        status = _consistent(w, w.clock[NOW] + _rounding(w, w.clock[NOW]))
         if status != 0:
             return status
         changed = False
@@ -295,7 +307,7 @@ def _first_passage(w: Any, best: float, which: int) -> Any:
 def _next_point(w: Any, s: float, above: bool) -> Any:
     """Return the index of the next breaking point above or below s, -1 for none."""
     nearest = -1
-    margin = 4.0 * EPS * max(abs(s), w.clock[REACH])
+    margin = _rounding(w, s)
     for point in range(w.count[POINTS]):
         if w.order[point] >= _ORDERS:
             continue
@@ -533,6 +545,277 @@ def _first_step(w: Any) -> Any:
     return status if status != BAD_DELAY else 0, step if step > 0.0 else h
 
 
+class _Trial(NamedTuple):
+    """A trial step and its assessment."""
+
+    begin: Any
+    h: Any
+    end: Any
+    status: Any  # 0, or the status with which the run ends
+    error: Any  # in tolerances, of the step and its interpolant; inf: the step is not usable
+    estimate: Any  # in tolerances, of the step alone
+    trouble: Any  # status with which the run ends if no shorter step is possible
+    theta: Any  # place of the first event in the step, 2 for none
+    event: Any  # the component of `_first_event`, -1 for none
+
+
+@compiled
+def _make_room(w: Any) -> Any:
+    """Return whether there is room for another segment, after segments out of reach were dropped if it was needed."""
+    if w.count[SEGMENTS] + 1 < w.count[CAPACITY]:
+        return True
+    if w.count[KEEP] == 0:
+        _drop_segments(w)
+    return 4 * w.count[SEGMENTS] <= 3 * w.count[CAPACITY]
+
+
+# The parts of a step that run at each step are inlined: passing all fields to them would take a tenth of its time.
+
+
+@inlined
+def _prepare_step(w: Any) -> Any:
+    """Write the derivative if it may have jumped, and choose the first step of a run; return 0 or a status."""
+    status = 0
+    if w.count[FRESH] != 0:
+        status = _settle(w)
+    if status == 0 and w.clock[STEP] <= 0.0:
+        status, w.clock[STEP] = _first_step(w)
+    return status
+
+
+@compiled
+def _next_stop(w: Any) -> Any:
+    """Return the next break, or the end if no break precedes it."""
+    passed = w.clock[NOW] + 2.0 * _rounding(w, w.clock[NOW])
+    while w.count[BREAK] < w.count[BREAKS] and w.breaks[w.count[BREAK]] <= passed:
+        w.count[BREAK] += 1
+    if w.count[BREAK] < w.count[BREAKS]:
+        return min(w.clock[END], w.breaks[w.count[BREAK]])
+    return w.clock[END]
+
+
+@compiled
+def _trial_size(w: Any, stop: float, min_step: float, limit: float, landing: bool) -> Any:
+    """Return (size, end) of the next trial step, which may be `limit` long, at an event if `landing`."""
+    now = w.clock[NOW]
+    h = min(w.clock[STEP], w.clock[MAX_STEP], limit)
+    if now + h >= stop - min_step:
+        return stop - now, stop
+    if not landing and now + h > stop - 0.5 * h:  # avoid a very short step before the break
+        h = 0.5 * (stop - now)
+    return h, now + h
+
+
+@compiled
+def _start_sliding(w: Any, min_step: float, trouble: int) -> Any:
+    """Let steps of a sliding mode follow, as error control requires steps that are too short; return 0 or a status."""
+    if w.clock[SLIDING_STEP] == 0.0:
+        return SLIDING if _time_to_sliding(w, 1e3 * min_step) < np.inf else trouble
+    if trouble == NOT_FINITE or trouble == BAD_DELAY:
+        return trouble
+    w.clock[STEP] = w.clock[SLIDING_STEP]
+    w.clock[SLIDING_UNTIL] = w.clock[NOW] + _SLIDING_LENGTH * w.clock[SLIDING_STEP]
+    return 0
+
+
+@inlined
+def _try_step(w: Any, h: float, end: float, stop: float) -> Any:
+    """Try a step and write its segment after the last one; return the `_Trial`."""
+    begin, n = w.clock[NOW], w.count[SIZE]
+    tiny = _rounding(w, begin) if end == stop else 0.0
+    if w.count[IMPLICIT] != 0:
+        status, estimate = attempt_implicit(w, h, tiny)
+    else:
+        status, estimate = attempt(w, h, tiny)
+    trouble = DIVERGING if estimate == np.inf else TOO_SMALL
+    for i in range(n):
+        if not (np.isfinite(w.trial[i]) and np.isfinite(w.rates[6 * n + i])):
+            trouble = NOT_FINITE
+            estimate = np.inf
+    sliding = h <= w.clock[SLIDING_STEP] and begin < w.clock[SLIDING_UNTIL]
+    if status == 0 and trouble != NOT_FINITE and estimate > 1.0 and sliding:
+        w.count[SLIDING_STEPS] += 1
+        estimate = 1.0
+    error, theta, event = estimate, 2.0, -1
+    if status == 0 and error <= 1.0:
+        status, error = _assess(w, h, estimate, sliding)
+        if status == 0 and error <= 1.0:
+            status, theta, event = _first_event(w)
+    if status == BAD_DELAY:  # a shorter step may keep the delay valid
+        status, error, trouble = 0, np.inf, BAD_DELAY
+    return _Trial(begin, h, end, status, error, estimate, trouble, theta, event)
+
+
+@inlined
+def _assess(w: Any, h: float, estimate: float, sliding: bool) -> Any:
+    """Write the interpolant of a trial step; return (status, error of the step and its interpolant)."""
+    j, begin = w.count[SEGMENTS], w.clock[NOW]
+    for b in range(w.count[BOUNDED]):
+        w.ends[w.bounded[b]] = w.raw[w.bounded[b]]
+    if w.count[IMPLICIT] != 0:  # the interpolant belongs to the step and its error estimate
+        return 0, estimate
+    anew = w.count[INSIDE] == 0
+    draw(w, j, begin, h, w.count[SIZE])
+    if w.count[NEUTRAL] != 0:
+        status, off = draw_slopes(w, j, anew)
+        return status, max(estimate, off)
+    if sliding:
+        return 0, estimate
+    status, off = defect(w, j, begin < w.clock[SUSPECTED_UNTIL])
+    return status, max(estimate, off) * (_STRICTLY if begin < w.clock[NONSMOOTH_UNTIL] else 1.0)
+
+
+@compiled
+def _suspect_discontinuity(w: Any, trial: Any, tried: float, erred: float) -> None:
+    """Record that a rejected step may contain a discontinuity.
+
+    `tried` and `erred` are the size and the error of the previously rejected step, 0 and inf for none.
+    """
+    if trial.estimate > _SUSPICIOUS:
+        w.clock[SUSPECTED_UNTIL] = trial.end
+    if trial.begin < w.clock[NONSMOOTH_UNTIL] or trial.estimate * (tried / trial.h) ** _NONSMOOTH > erred:
+        w.clock[NONSMOOTH_UNTIL] = trial.end
+
+
+@compiled
+def _error_exponent(w: Any) -> Any:
+    """Return the exponent of the error in the size of the next step."""
+    return -0.25 if w.count[IMPLICIT] != 0 else -0.2
+
+
+@compiled
+def _shorten(w: Any, trial: Any) -> None:
+    """Choose the size of the trial step that follows a rejected one."""
+    factor = _SHRINK
+    if trial.error < np.inf:
+        factor = max(_SHRINK, _SAFETY * trial.error ** _error_exponent(w))
+    w.clock[STEP] = trial.h * factor
+
+
+@inlined
+def _set_next_step(w: Any, trial: Any, stop: float, rejected: bool) -> None:
+    """Choose the size of the step that follows an accepted one, before which a step was `rejected` or not."""
+    power = _error_exponent(w)
+    memory = 0.0 if w.count[IMPLICIT] != 0 or w.count[NEUTRAL] != 0 else _MEMORY
+    remembered = w.clock[PREVIOUS] ** memory * trial.error ** (power + 0.75 * memory)
+    factor = _GROW if trial.error == 0.0 else min(_GROW, _SAFETY * remembered)
+    if rejected:
+        factor = min(1.0, factor)
+    w.clock[PREVIOUS] = max(trial.error, 1e-4) if trial.end < stop else 1.0  # the controller restarts after a break
+    if trial.h == w.clock[STEP] or factor < 1.0:
+        w.clock[STEP] = trial.h * factor
+    else:
+        w.clock[STEP] = max(w.clock[STEP], trial.h * factor)
+
+
+@compiled
+def _move_to_end(w: Any, trial: Any) -> None:
+    """Continue from the end of a trial step."""
+    n = w.count[SIZE]
+    w.count[SEGMENTS] += 1
+    w.count[STEPS] += 1
+    for i in range(n):
+        w.y[i] = w.trial[i]
+        w.rates[i] = w.rates[6 * n + i]
+    for b in range(w.count[BOUNDED]):
+        i = w.bounded[b]
+        w.y[i] = min(max(w.y[i], w.lower[i]), w.upper[i])
+    w.clock[NOW] = trial.end
+
+
+@compiled
+def _look_for_sliding(w: Any, h: float, min_step: float) -> Any:
+    """Search ahead after many rejections for a jump at which the solution ends; return 0 or SLIDING."""
+    ahead = _time_to_sliding(w, _AHEAD * h)
+    if ahead < max(_ARRIVED * h, 4.0 * min_step):
+        return SLIDING
+    if ahead < np.inf:
+        w.clock[STEP] = min(w.clock[STEP], ahead)
+    else:
+        w.count[ROUGH] = 0
+    return 0
+
+
+@inlined
+def _accept(w: Any, trial: Any, stop: float, rejections: int, landing: int) -> Any:
+    """Make a trial step the next step of the solution, at its end the event `landing`; return 0 or a status."""
+    min_step = _min_step(w, stop)
+    _set_next_step(w, trial, stop, rejections > 0)
+    _move_to_end(w, trial)
+    if 0 <= landing < w.count[SIZE]:
+        _switch(w, landing)
+    status = _write_samples(w, trial.begin, trial.end)
+    if status != 0:
+        return status
+    if trial.end == stop:
+        w.count[FRESH] = 1
+    w.count[ROUGH] += rejections + (1 if trial.begin < w.clock[NONSMOOTH_UNTIL] else 0)
+    if w.count[ROUGH] > _ROUGH and landing < 0 and w.count[FRESH] == 0 and w.clock[SLIDING_STEP] == 0.0:
+        return _look_for_sliding(w, trial.h, min_step)
+    return 0
+
+
+@inlined
+def _take_step(w: Any, stop: float) -> Any:
+    """Take a step up to `stop` or to an event before; return (status, event or -1, whether time has advanced).
+
+    An event that is closer than the shortest step occurs without a step.
+    """
+    min_step = _min_step(w, stop)
+    rejections, trouble = 0, TOO_SMALL
+    landing, limit = -1, np.inf
+    tried, erred = 0.0, np.inf
+    while True:
+        h, end = _trial_size(w, stop, min_step, limit, landing >= 0)
+        if landing < 0 and h < min_step and end < stop:
+            status = _start_sliding(w, min_step, trouble)
+            if status != 0:
+                return status, landing, False
+            continue
+        trial = _try_step(w, h, end, stop)
+        trouble = trial.trouble
+        if trial.status != 0:
+            return trial.status, landing, False
+        if not trial.error <= 1.0:
+            w.count[REJECTED] += 1
+            rejections += 1
+            if 1.0 < trial.estimate < np.inf:
+                _suspect_discontinuity(w, trial, tried, erred)
+                tried, erred = h, trial.estimate
+            _shorten(w, trial)
+            landing, limit = -1, np.inf
+        elif trial.event >= 0 and trial.theta < 1.0 - 1e-9 and not (landing >= 0 and trial.theta > 0.9):
+            landing, limit = trial.event, trial.theta * h
+            if limit < 4.0 * min_step:
+                if landing < w.count[SIZE]:
+                    _switch(w, landing)
+                return 0, landing, False
+        else:
+            if landing < 0:
+                landing = trial.event
+            return _accept(w, trial, stop, rejections, landing), landing, True
+
+
+@compiled
+def _handle_event(w: Any, event: int) -> Any:
+    """Settle the derivative after a bound was met or left, or pass a breaking point; return 0 or a status."""
+    n = w.count[SIZE]
+    if event >= n:
+        return _pass(w, (event - n) // 2, (event - n) % 2 == 1)
+    w.count[EVENTS] += 1
+    released = w.held[event] == 0
+    status = _settle(w)
+    if status != 0:
+        return status
+    if released and w.held[event] != 0:
+        w.held[event] = 0
+        w.rates[event] = w.raw[event]
+    if w.stopping[event] != 0 and w.held[event] == 1:
+        w.count[COMPONENT] = event
+        return LOCATED
+    return 0
+
+
 @entry
 def advance(table: Integers, steps: int) -> Any:
     """Integrate for up to `steps` steps; return a status. FULL requests more segments.
@@ -545,173 +828,31 @@ def advance(table: Integers, steps: int) -> Any:
         Maximum number of steps.
     """
     w = Fields(*unpack(table))
-    clock, count = w.clock, w.count
-    n = w.count[SIZE]
-    final = count[STEPS] + steps
-    power = -0.25 if count[IMPLICIT] != 0 else -0.2
-    memory = 0.0 if count[IMPLICIT] != 0 or count[NEUTRAL] != 0 else _MEMORY
-    instant = passages = 0
-    while clock[NOW] < clock[END]:
-        if count[STEPS] >= final:
+    final = w.count[STEPS] + steps
+    instant = passages = 0  # events since the last step
+    while w.clock[NOW] < w.clock[END]:
+        if w.count[STEPS] >= final:
             return PAUSED
-        if count[SEGMENTS] + 1 >= count[CAPACITY]:
-            if count[KEEP] == 0:
-                _drop_segments(w)
-            if 4 * count[SEGMENTS] > 3 * count[CAPACITY]:
-                return FULL
-        now = clock[NOW]
-        tiny = 4.0 * EPS * max(abs(now), clock[REACH])
-        if count[FRESH] != 0:
-            status = _settle(w)
-            if status != 0:
-                return status
-        if clock[STEP] <= 0.0:
-            status, clock[STEP] = _first_step(w)
-            if status != 0:
-                return status
-        while count[BREAK] < count[BREAKS] and w.breaks[count[BREAK]] <= now + 2.0 * tiny:
-            count[BREAK] += 1
-        stop = clock[END]
-        if count[BREAK] < count[BREAKS]:
-            stop = min(stop, w.breaks[count[BREAK]])
-        min_step = 10.0 * EPS * max(abs(now), abs(stop) * 1e-3)
-        rejections = 0
-        trouble = TOO_SMALL
-        landing = -1
-        limit = np.inf
-        tried, erred = 0.0, np.inf
-        while True:
-            h = min(clock[STEP], clock[MAX_STEP], limit)
-            reached = now + h
-            if reached >= stop - min_step:
-                reached = stop
-                h = stop - now
-            elif landing < 0 and reached > stop - 0.5 * h:  # avoid a very short step before the break
-                h = 0.5 * (stop - now)
-                reached = now + h
-            if landing < 0 and h < min_step and reached < stop:
-                if clock[SLIDING_STEP] == 0.0 and _time_to_sliding(w, 1e3 * min_step) < np.inf:
-                    return SLIDING
-                if trouble == NOT_FINITE or trouble == BAD_DELAY or clock[SLIDING_STEP] == 0.0:
-                    return trouble
-                clock[STEP] = clock[SLIDING_STEP]
-                clock[SLIDING_UNTIL] = now + _SLIDING_LENGTH * clock[SLIDING_STEP]
-                continue
-            if count[IMPLICIT] != 0:
-                status, error = attempt_implicit(w, h, tiny if reached == stop else 0.0)
-            else:
-                status, error = attempt(w, h, tiny if reached == stop else 0.0)
-            trouble = TOO_SMALL
-            for i in range(n):
-                if not (np.isfinite(w.trial[i]) and np.isfinite(w.rates[6 * n + i])):
-                    trouble = NOT_FINITE
-                    error = np.inf
-            if trouble == TOO_SMALL and error == np.inf:
-                trouble = DIVERGING
-            sliding = h <= clock[SLIDING_STEP] and now < clock[SLIDING_UNTIL]
-            if status == 0 and trouble != NOT_FINITE and error > 1.0 and sliding:
-                count[SLIDING_STEPS] += 1
-                error = 1.0
-            theta, which, estimate = 2.0, -1, error
-            if status == 0 and error <= 1.0:
-                for b in range(count[BOUNDED]):
-                    w.ends[w.bounded[b]] = w.raw[w.bounded[b]]
-                anew = count[INSIDE] == 0
-                if count[IMPLICIT] == 0:
-                    draw(w, count[SEGMENTS], now, h, n)
-                if count[NEUTRAL] != 0:
-                    status, off = draw_slopes(w, count[SEGMENTS], anew)
-                    error = max(error, off)
-                elif count[IMPLICIT] == 0 and not sliding:
-                    status, off = defect(w, count[SEGMENTS], now < clock[SUSPECTED_UNTIL])
-                    error = max(error, off)
-                    if now < clock[NONSMOOTH_UNTIL]:
-                        error *= _STRICTLY
-                if status == 0 and error <= 1.0:
-                    status, theta, which = _first_event(w)
-            if status == BAD_DELAY:  # a shorter step may keep the delay valid
-                trouble = BAD_DELAY
-                error = np.inf
-            elif status != 0:
-                return status
-            if not error <= 1.0:
-                count[REJECTED] += 1
-                rejections += 1
-                if 1.0 < estimate < np.inf:
-                    if estimate > _SUSPICIOUS:
-                        clock[SUSPECTED_UNTIL] = reached
-                    if now < clock[NONSMOOTH_UNTIL] or estimate * (tried / h) ** _NONSMOOTH > erred:
-                        clock[NONSMOOTH_UNTIL] = reached
-                    tried, erred = h, estimate
-                clock[STEP] = h * (max(_SHRINK, _SAFETY * error**power) if error < np.inf else _SHRINK)
-                landing = -1
-                limit = np.inf
-                continue
-            if which >= 0 and theta < 1.0 - 1e-9 and not (landing >= 0 and theta > 0.9):
-                limit = theta * h
-                landing = which
-                if limit < 4.0 * min_step:
-                    if which < n:
-                        _switch(w, which)
-                        instant += 1
-                    else:
-                        passages += 1
-                    break
-                continue
-            if which >= 0 and landing < 0:
-                landing = which
-            remembered = clock[PREVIOUS] ** memory * error ** (power + 0.75 * memory)
-            factor = _GROW if error == 0.0 else min(_GROW, _SAFETY * remembered)
-            clock[PREVIOUS] = max(error, 1e-4) if reached < stop else 1.0  # the controller restarts after a break
-            if rejections > 0:
-                factor = min(1.0, factor)
-            clock[STEP] = h * factor if h == clock[STEP] or factor < 1.0 else max(clock[STEP], h * factor)
-            count[SEGMENTS] += 1
-            count[STEPS] += 1
-            for i in range(n):
-                w.y[i] = w.trial[i]
-                w.rates[i] = w.rates[6 * n + i]
-            for b in range(w.count[BOUNDED]):
-                i = w.bounded[b]
-                w.y[i] = min(max(w.y[i], w.lower[i]), w.upper[i])
-            clock[NOW] = reached
-            if landing >= 0 and landing < n:
-                _switch(w, landing)
-            status = _write_samples(w, now, reached)
-            if status != 0:
-                return status
+        if not _make_room(w):
+            return FULL
+        status = _prepare_step(w)
+        if status != 0:
+            return status
+        status, event, advanced = _take_step(w, _next_stop(w))
+        if status != 0:
+            return status
+        if advanced:
             instant = passages = 0
-            if reached == stop:
-                count[FRESH] = 1
-            count[ROUGH] += rejections + (1 if now < clock[NONSMOOTH_UNTIL] else 0)
-            if count[ROUGH] > _ROUGH and landing < 0 and count[FRESH] == 0 and clock[SLIDING_STEP] == 0.0:
-                ahead = _time_to_sliding(w, _AHEAD * h)
-                if ahead < max(_ARRIVED * h, 4.0 * min_step):
-                    return SLIDING
-                if ahead < np.inf:
-                    clock[STEP] = min(clock[STEP], ahead)
-                else:
-                    count[ROUGH] = 0
-            break
-        if instant > 100:
+        elif event < w.count[SIZE]:
+            instant += 1
+        else:
+            passages += 1
+        if instant > _MAX_SWITCHES:
             return CHATTER
-        if passages > _MAX_PASSAGES * count[DELAYS]:
+        if passages > _MAX_PASSAGES * w.count[DELAYS]:
             return PASSING
-        if landing >= n:
-            status = _pass(w, (landing - n) // 2, (landing - n) % 2 == 1)
+        if event >= 0:
+            status = _handle_event(w, event)
             if status != 0:
                 return status
-        elif landing >= 0:
-            count[EVENTS] += 1
-            released = w.held[landing] == 0
-            status = _settle(w)
-            if status != 0:
-                return status
-            if released and w.held[landing] != 0:
-                w.held[landing] = 0
-                w.rates[landing] = w.raw[landing]
-            count[FRESH] = 0
-            if w.stopping[landing] != 0 and w.held[landing] == 1:
-                count[COMPONENT] = landing
-                return LOCATED
     return DONE
