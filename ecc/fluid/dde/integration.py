@@ -95,6 +95,49 @@ def in_one_line(y: FloatArray) -> str:
     return np.array2string(y, threshold=6, precision=6, max_line_width=1000)
 
 
+def _zero_arrays(n: int, n_lags: int, neutral: bool, implicit: bool) -> dict[str, NDArray[Any]]:
+    """Return the arrays for intermediate results and for the state of the integrator, all zero: name -> array."""
+    return {
+        **{name: np.zeros(n) for name in ("stage", "trial", "last", "raw", "ends")},
+        "rates": np.zeros((10 if neutral else 7, n)),
+        "lag": np.zeros((2 if neutral else 1, n_lags)),
+        "at": np.zeros(1),
+        "points": np.zeros(core.MAX_POINTS),
+        "order": np.zeros(core.MAX_POINTS, dtype=np.int64),
+        "held": np.zeros(n, dtype=np.int64),
+        **{name: np.zeros(3 * n * implicit) for name in ("above_y", "residual")},
+        **{name: np.zeros(9 * n * n * implicit) for name in ("jacobian", "newton")},
+        "filter": np.zeros(n * n * implicit),
+        "pivots": np.zeros(4 * n * implicit, dtype=np.int64),
+    }
+
+
+def _write_sizes(w: core.Fields) -> None:
+    """Write the sizes of the arrays to `count`."""
+    sizes = {
+        core.SIZE: len(w.y), core.STORED: w.curve.shape[1], core.DELAYS: len(w.delays), core.BOUNDED: len(w.bounded),
+        core.MEASURED: len(w.measured), core.BREAKS: len(w.breaks), core.SAMPLES: len(w.samples),
+        core.PEAKED: len(w.peaked), core.WATCHED: len(w.watched), core.CAPACITY: len(w.begun), core.HINTS: len(w.hint),
+    }  # fmt: skip
+    w.count[list(sizes)] = list(sizes.values())
+
+
+def _place_delays(w: core.Fields, first_jump: int) -> None:
+    """Write the breaking points known at the start, and those next to the time that each delay refers to."""
+    start = w.clock[core.START]
+    passed = [start, *w.breaks[: core.MAX_POINTS - 1]]
+    w.points[: len(passed)] = passed
+    w.order[0] = first_jump
+    w.count[core.POINTS] = len(passed)
+    for k, s in enumerate(start - w.delays):
+        away = np.array(passed) - s
+        away[np.abs(away) <= 1e-15 * max(abs(s), float(w.clock[core.REACH]))] = np.nan
+        if np.any(away < 0.0):
+            w.below[k] = np.nanargmax(np.where(away < 0.0, away, np.nan))
+        if np.any(away > 0.0):
+            w.above[k] = np.nanargmin(np.where(away > 0.0, away, np.nan))
+
+
 class Integration:
     """A problem and the state of its integration; `advance` continues it.
 
@@ -193,12 +236,7 @@ class Integration:
             "breaks": np.empty(0) if breaks is None else breaks,
             "samples": grid,
             "y": initial,
-            **{name: np.zeros(n) for name in ("stage", "trial", "last", "raw", "ends")},
-            "rates": np.zeros((10 if neutral else 7, n)),
-            "lag": np.zeros((2 if neutral else 1, sum(map(len, wanted)))),
             "delays": delays,
-            "points": np.zeros(core.MAX_POINTS),
-            "at": np.zeros(1),
             "begun": np.zeros(_SEGMENTS),
             "width": np.ones(_SEGMENTS),
             "curve": np.zeros((_SEGMENTS, (2 * n if neutral else n) if stored is None else stored, 5)),
@@ -207,9 +245,6 @@ class Integration:
             "sampled": np.zeros((len(grid), n)),
             "peaks": np.zeros((len(grid), np.size(peaked))),
             "seen": np.zeros((len(grid), np.size(watched))),
-            **{name: np.zeros(3 * n * implicit) for name in ("above_y", "residual")},
-            **{name: np.zeros(9 * n * n * implicit) for name in ("jacobian", "newton")},
-            "filter": np.zeros(n * n * implicit),
         }
         integers: dict[str, Any] = {
             "count": np.zeros(core.COUNTS),
@@ -221,16 +256,14 @@ class Integration:
             "measured": np.flatnonzero(np.isfinite(absolute)),
             "peaked": peaked,
             "watched": watched,
-            "held": np.zeros(n),
-            "order": np.zeros(core.MAX_POINTS),
             "below": np.full(len(delays), -1),
             "above": np.full(len(delays), -1),
-            "pivots": np.zeros(4 * n * implicit),
             "hint": np.zeros(max(hints, len(delays))),
         }
         self.work = core.Fields(
             **{name: np.array(value, dtype=np.float64, order="C") for name, value in floats.items()},
             **{name: np.array(value, dtype=np.int64, order="C") for name, value in integers.items()},
+            **_zero_arrays(n, sum(map(len, wanted)), neutral, implicit),
         )
         w = self.work
         w.clock[[core.START, core.NOW]] = span[0]
@@ -250,28 +283,12 @@ class Integration:
         w.count[core.IMPLICIT] = implicit
         if slope is not None:
             w.rates[0] = slope
-        sizes = {
-            core.SIZE: n, core.STORED: w.curve.shape[1], core.DELAYS: len(w.delays), core.BOUNDED: len(w.bounded),
-            core.MEASURED: len(w.measured),
-            core.BREAKS: len(w.breaks), core.SAMPLES: len(grid), core.PEAKED: len(w.peaked),
-            core.WATCHED: len(w.watched), core.CAPACITY: _SEGMENTS, core.HINTS: len(w.hint),
-        }  # fmt: skip
-        w.count[list(sizes)] = list(sizes.values())
+        _write_sizes(w)
         w.count[core.KEEP] = keep or not np.isfinite(reach)
         w.count[core.FRESH] = 1
         w.count[core.LARGEST] = largest
         if delay_of:
-            passed = [span[0], *w.breaks[: core.MAX_POINTS - 1]]
-            w.points[: len(passed)] = passed
-            w.order[0] = first_jump
-            w.count[core.POINTS] = len(passed)
-            for k, s in enumerate(span[0] - w.delays):
-                away = np.array(passed) - s
-                away[np.abs(away) <= 1e-15 * max(abs(s), float(w.clock[core.REACH]))] = np.nan
-                if np.any(away < 0.0):
-                    w.below[k] = np.nanargmax(np.where(away < 0.0, away, np.nan))
-                if np.any(away > 0.0):
-                    w.above[k] = np.nanargmin(np.where(away > 0.0, away, np.nan))
+            _place_delays(w, first_jump)
         self.table = np.array([array.ctypes.data for array in w], dtype=np.int64)
 
     def replace(self, **arrays: NDArray[Any]) -> None:
