@@ -66,12 +66,11 @@ def callback(
 def _jitted(
     function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int, scalar: bool, extra: int
 ) -> Any:
+    """Return the function as a compiled C callback, or None if Numba cannot compile it."""
     import numba
-    from numba.np.unsafe import ndarray
 
-    from ecc.fluid.compiled import SIGNATURE, shifted
+    from ecc.fluid.compiled import SIGNATURE
     from ecc.jit import jitable
-    from ecc.jit.intermediate import to_intermediate_code
 
     try:
         inner = jitable(function, from_python=False)
@@ -83,67 +82,7 @@ def _jitted(
             return None
     if key in _compiled:
         return _compiled[key]
-    carray: Any = numba.carray  # type: ignore[attr-defined]
-    to_fixed_tuple: Any = ndarray.to_fixed_tuple
-    if extra:
-
-        def parameters(numbers: Any) -> Any:
-            return to_fixed_tuple(carray(numbers, (extra,)), extra)
-
-    else:
-
-        def parameters(numbers: Any) -> Any:
-            return ()
-
-    args = to_intermediate_code(parameters)
-    if len(shapes) == 0:
-
-        def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
-            return inner(at[0], *args(numbers))
-
-    elif len(shapes) == 1:
-        (shape,) = shapes
-
-        def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
-            return inner(at[0], carray(y, shape), *args(numbers))
-
-    elif len(shapes) == 2:
-        shape, lag_shape = shapes
-
-        def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
-            return inner(at[0], carray(y, shape), carray(lag, lag_shape), *args(numbers))
-
-    else:
-        shape, lag_shape, _ = shapes
-        lags = lag_shape[0] * lag_shape[1]
-
-        def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
-            lagging = carray(shifted(lag, lags), lag_shape)
-            return inner(at[0], carray(y, shape), carray(lag, lag_shape), lagging, *args(numbers))
-
-    value = to_intermediate_code(evaluate)
-    if scalar:
-
-        def entry(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> Any:
-            try:
-                out[0] = value(at, y, lag, numbers)
-            except Exception:
-                return 1
-            return 0
-
-    else:
-
-        def entry(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> Any:
-            try:
-                result = value(at, y, lag, numbers)
-                if len(result) != size:
-                    return 1
-                for i in range(size):
-                    out[i] = result[i]
-            except Exception:
-                return 1
-            return 0
-
+    entry = _entry(_with_pointers(inner, shapes, _reader_of_numbers(extra)), size, scalar)
     try:
         cfunc = numba.cfunc(SIGNATURE)(entry)
     except Exception:  # any error of Numba, including failed assertions: the function is called back instead
@@ -151,6 +90,88 @@ def _jitted(
     if key is not None:
         _compiled[key] = cfunc
     return cfunc
+
+
+def _reader_of_numbers(count: int) -> Any:
+    """Return a compiled function from a pointer to the tuple of the numbers there."""
+    import numba
+    from numba.np.unsafe import ndarray
+
+    from ecc.jit.intermediate import to_intermediate_code
+
+    carray: Any = numba.carray  # type: ignore[attr-defined]
+    to_fixed_tuple: Any = ndarray.to_fixed_tuple
+    if count:
+
+        def read(numbers: Any) -> Any:
+            return to_fixed_tuple(carray(numbers, (count,)), count)
+
+    else:
+
+        def read(numbers: Any) -> Any:
+            return ()
+
+    return to_intermediate_code(read)
+
+
+def _with_pointers(inner: Any, shapes: tuple[tuple[int, ...], ...], read: Any) -> Any:
+    """Return a compiled function that calls `inner` with arrays of these shapes, which it takes as pointers."""
+    import numba
+
+    from ecc.fluid.compiled import shifted
+    from ecc.jit.intermediate import to_intermediate_code
+
+    carray: Any = numba.carray  # type: ignore[attr-defined]
+    if len(shapes) == 0:
+
+        def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
+            return inner(at[0], *read(numbers))
+
+    elif len(shapes) == 1:
+        (shape,) = shapes
+
+        def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
+            return inner(at[0], carray(y, shape), *read(numbers))
+
+    elif len(shapes) == 2:
+        shape, lag_shape = shapes
+
+        def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
+            return inner(at[0], carray(y, shape), carray(lag, lag_shape), *read(numbers))
+
+    else:
+        shape, lag_shape, _ = shapes
+        lags = lag_shape[0] * lag_shape[1]
+
+        def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
+            lagging = carray(shifted(lag, lags), lag_shape)
+            return inner(at[0], carray(y, shape), carray(lag, lag_shape), lagging, *read(numbers))
+
+    return to_intermediate_code(evaluate)
+
+
+def _entry(value: Any, size: int, scalar: bool) -> Callable[..., int]:
+    """Return a function of `compiled.SIGNATURE` that writes a value of `size` numbers and returns whether it failed."""
+
+    def write_number(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> int:
+        try:
+            out[0] = value(at, y, lag, numbers)
+        except Exception:
+            return 1
+        return 0
+
+    def write_sequence(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> int:
+        try:
+            result = value(at, y, lag, numbers)
+            if len(result) != size:
+                return 1
+            for i in range(size):
+                out[i] = result[i]
+        except Exception:
+            return 1
+        return 0
+
+    return write_number if scalar else write_sequence
 
 
 def _called_back(
