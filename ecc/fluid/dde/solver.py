@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -200,125 +200,63 @@ def solve_dde(
     0.0
     """
     from ecc.fluid.dde import history_and_step as core
-    from ecc.fluid.dde.integration import Integration, breaking_points, in_one_line
+    from ecc.fluid.dde.integration import Integration
 
     start, end = _span(t_span)
     fixed = tuple(_vector(args, "args").tolist()) if len(args) else ()
-    plain = {core.DERIVATIVE: f, core.HISTORY: history, core.HISTORY_SLOPE: history_slope, core.DELAY_OF: delays}
-    t_only, with_lags = ("t",), ("t", "y", "ylag", *["dylag"] * neutral)
-    taken = {"f": with_lags, "history": t_only, "history_slope": t_only, "delays": ("t", "y")}
-    for (name, first_ones), value in zip(taken.items(), plain.values(), strict=True):
-        _check_call(name, value, (*first_ones, *(f"args[{k}]" for k in range(len(fixed)))))
-    f, history, history_slope, delays = (_with_arguments(value, fixed) for value in plain.values())
+    unbound = {core.DERIVATIVE: f, core.HISTORY: history, core.HISTORY_SLOPE: history_slope, core.DELAY_OF: delays}
+    f, history, history_slope, delays = _bound(unbound.values(), fixed, neutral)
     past = history if callable(history) else None
     initial = _vector(past(start) if past else history, "history")
     n = len(initial)
-    if y0 is not None:
-        jumped = _vector(y0, "y0", n)
-        jumps = bool(np.any(jumped != initial))
-        first = jumped
-    else:
-        jumps, first = False, initial
+    first = initial if y0 is None else _vector(y0, "y0", n)
     if not rtol >= 100.0 * np.finfo(float).eps:
         raise ValueError(f"rtol must be >= 2.3e-14, got {shown(rtol)}")
-    if method not in ("RK45", "Radau"):
-        raise ValueError(f"method must be 'RK45' or 'Radau', got {shown(method)}")
-    if method == "Radau" and neutral:
-        raise ValueError("method must be 'RK45' if neutral, got 'Radau'")
-    absolute = np.full(n, atol) if np.ndim(atol) == 0 else np.asarray(atol, dtype=float)
-    if absolute.shape != (n,) or not np.all((absolute >= 0.0) & np.isfinite(absolute)):
-        raise ValueError(f"atol must be >= 0, one number or {n}, got {shown(atol)}")
-    if not max_step > 0.0:
-        raise ValueError(f"max_step must be > 0, got {shown(max_step)}")
-    if first_step is not None and not 0.0 < first_step <= end - start:
-        raise ValueError(f"first_step must be > 0 and <= {end - start:g}, got {shown(first_step)}")
+    _check_method(method, neutral)
+    absolute = _absolute_tolerance(atol, n)
+    _check_step_sizes(max_step, first_step, end - start)
     grid = None if t_eval is None else _grid(t_eval, start, end)
     lag_values = _vector(delays(start, first) if callable(delays) else delays, "delays")
     if not np.all(lag_values >= 0.0):
         raise ValueError(f"delays must be >= 0, got {shown(float(lag_values.min()))}")
-    count = len(lag_values)
-
-    def before(t: float) -> FloatArray:
-        return _vector(past(t), "history", n) if past else initial
-
     slope = _slope(history_slope, past is not None, neutral, start, n)
     if neutral and not callable(delays) and not np.all(lag_values > 0.0):
         raise ValueError(f"delays must be > 0 if neutral, got {shown(float(lag_values.min()))}")
-    if past:
-        lagged = np.array([before(start - d) if d > 0.0 else first for d in lag_values]).reshape(count, n)
-    else:
-        lagged = np.where(lag_values[:, None] > 0.0, initial, first)
-    arguments = [first.copy(), lagged]
-    if neutral:
-        ahead = [history_slope(start - d) if history_slope else slope for d in lag_values]
-        arguments.append(np.array([_vector(value, "history_slope", n) for value in ahead]).reshape(count, n))
-    returned = f(start, *arguments)
-    if returned is None:
-        raise ValueError(f"f must return {n} numbers, got None")
-    example = np.asarray(returned, dtype=float)
-    if example.shape != (n,) and not (n == 1 and example.shape == ()):
-        raise ValueError(f"f must return {n} numbers, got shape {example.shape}")
-    functions: dict[int, tuple[str, Callable[..., Any], int]] = {core.DERIVATIVE: ("f", f, n)}
-    callbacks = {
-        core.DERIVATIVE: callback(
-            plain[core.DERIVATIVE], tuple(a.shape for a in arguments), n, example.shape == (), jit, fixed
-        )
-    }
-    for index, name, function, shapes, size in (
-        (core.HISTORY, "history", past, (), n),
-        (core.HISTORY_SLOPE, "history_slope", history_slope, (), n),
-        (core.DELAY_OF, "delays", delays if callable(delays) else None, ((n,),), count),
-    ):
-        if function is not None:
-            functions[index] = (name, function, size)
-            scalar = np.ndim(function(start, *arguments[: len(shapes)])) == 0
-            callbacks[index] = callback(plain[index], shapes, size, scalar, jit, fixed)
-    break_times = np.asarray(breaks, dtype=float)
-    roots = np.concatenate([[start], break_times[(break_times < end) & (break_times != start)]])
-    if callable(delays):
-        points = roots
-    elif neutral:
-        points = breaking_points(roots, lag_values, end, generations=_MAX_JUMPS, max_points=_MAX_JUMPS)
-    else:
-        points = breaking_points(roots, lag_values, end, generations=5 + (jumps or bool(np.any(break_times < start))))
+    delay_of = delays if callable(delays) else None
+    problem = _Problem(start, end, f, past, history_slope, delay_of, neutral, initial, first, slope, lag_values)
+    functions = _user_functions(problem, unbound, fixed, jit)
+    addresses = {index: function.callback.address for index, function in functions.items()}
+    breaking_times = _breaking_times(problem, np.asarray(breaks, dtype=float))
     watch = _events(events, fixed)
     run = Integration(
         first,
         (start, end),
-        callbacks[core.DERIVATIVE].address,
+        addresses[core.DERIVATIVE],
         lag_values,
-        [np.arange(n)] * count,
+        [np.arange(n)] * len(lag_values),
         rtol,
         np.maximum(absolute, np.finfo(float).tiny),
-        delay_of=_address(callbacks, core.DELAY_OF),
-        history=_address(callbacks, core.HISTORY),
+        delay_of=addresses.get(core.DELAY_OF, 0),
+        history=addresses.get(core.HISTORY, 0),
         past=initial,
         numbers=np.array(fixed) if fixed else None,
-        breaks=np.sort(points),
+        breaks=breaking_times,
         samples=grid[grid > start] if grid is not None else None,
         max_step=max_step,
         first_step=first_step or 0.0,
         reach=np.inf if callable(delays) else float(lag_values.max(initial=0.0)),
         keep=grid is None or dense_output,
-        first_jump=1 - jumps,
+        first_jump=1 - problem.jumps,
         neutral=neutral,
-        history_slope=_address(callbacks, core.HISTORY_SLOPE),
+        history_slope=addresses.get(core.HISTORY_SLOPE, 0),
         slope=slope,
         implicit=method == "Radau",
     )
     status, message, event_time = _integrate(run, watch, first)
-    for compiled_or_not in callbacks.values():
-        if compiled_or_not.error is not None:
-            raise compiled_or_not.error
-    if status == core.FAILED:  # call it again in Python, to raise exceptions that compiled code cannot
-        name, function, size = functions[run.counted(core.FAILING)]
-        at = float(run.work.clock[core.FAILED_AT])
-        state = [run.work.last.copy(), *run.work.lag.reshape(-1, count, n).copy()]
-        value = function(at, *state[: {"f": 2 + neutral, "delays": 1}.get(name, 0)])
-        _vector(value, f"{name} at t = {at:.9g}, y = {in_one_line(run.work.last)}", size)
+    _raise_errors(run, status, functions)
     reached = event_time[0] if status == 1 and event_time else run.now
     keeps_all = grid is None or dense_output
-    sol = DdeSolution(run.segments(), before) if keeps_all and run.counted(core.SEGMENTS) else None
+    sol = DdeSolution(run.segments(), problem.before) if keeps_all and run.counted(core.SEGMENTS) else None
     t, y = _points(run, grid, sol, first, start, reached)
     return DdeResult(
         t=t,
@@ -334,8 +272,124 @@ def solve_dde(
         success=status >= 0,
         steps=run.counted(core.STEPS),
         rejected=run.counted(core.REJECTED),
-        compiled=callbacks[core.DERIVATIVE].is_compiled,
+        compiled=functions[core.DERIVATIVE].callback.is_compiled,
     )
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """An initial value problem: its functions, which take no `args`, and its values at the start."""
+
+    start: float
+    end: float
+    f: Callable[..., Any]
+    past: Callable[[float], Any] | None  # the history, if it is a function
+    history_slope: Callable[[float], Any] | None
+    delay_of: Callable[..., Any] | None  # the delays, if they are a function
+    neutral: bool
+    initial: FloatArray  # history at the start
+    first: FloatArray  # y at the start
+    slope: FloatArray  # derivative of the history at the start
+    delays: FloatArray
+
+    @property
+    def jumps(self) -> bool:
+        """Whether y jumps at the start."""
+        return bool(np.any(self.first != self.initial))
+
+    def before(self, t: float) -> FloatArray:
+        """Return the history at t."""
+        return _vector(self.past(t), "history", len(self.first)) if self.past else self.initial
+
+    def arguments(self) -> list[FloatArray]:
+        """Return the arguments of f at the start, without t."""
+        shape = len(self.delays), len(self.first)
+        if self.past:
+            values = [self.before(self.start - d) if d > 0.0 else self.first for d in self.delays]
+            lagged = np.array(values).reshape(shape)
+        else:
+            lagged = np.where(self.delays[:, None] > 0.0, self.initial, self.first)
+        if not self.neutral:
+            return [self.first.copy(), lagged]
+        slopes = [self.history_slope(self.start - d) if self.history_slope else self.slope for d in self.delays]
+        lagged_slopes = np.array([_vector(slope, "history_slope", shape[1]) for slope in slopes]).reshape(shape)
+        return [self.first.copy(), lagged, lagged_slopes]
+
+
+class _UserFunction(NamedTuple):
+    """A function of the user, and its callback for the core."""
+
+    name: str
+    function: Callable[..., Any]  # of t and arrays
+    n_arrays: int
+    size: int  # numbers that it returns
+    callback: Callback
+
+
+def _user_functions(
+    problem: _Problem, unbound: dict[int, Any], args: tuple[float, ...], jit: bool
+) -> dict[int, _UserFunction]:
+    """Return the functions of a problem, compiled if possible from functions that take `args`, by index in `count`."""
+    from ecc.fluid.dde import history_and_step as core
+
+    arguments, n = problem.arguments(), len(problem.first)
+    functions = {}
+    for index, name, function, n_arrays, size in (
+        (core.DERIVATIVE, "f", problem.f, len(arguments), n),
+        (core.HISTORY, "history", problem.past, 0, n),
+        (core.HISTORY_SLOPE, "history_slope", problem.history_slope, 0, n),
+        (core.DELAY_OF, "delays", problem.delay_of, 1, len(problem.delays)),
+    ):
+        if function is None:
+            continue
+        returned = function(problem.start, *arguments[:n_arrays])
+        if index == core.DERIVATIVE:
+            _check_derivative(returned, n)
+        shapes = tuple(array.shape for array in arguments[:n_arrays])
+        compiled_or_not = callback(unbound[index], shapes, size, np.ndim(returned) == 0, jit, args)
+        functions[index] = _UserFunction(name, function, n_arrays, size, compiled_or_not)
+    return functions
+
+
+def _check_derivative(returned: Any, n: int) -> None:
+    """Raise unless f has returned n numbers: an array of them or, for n = 1, a number."""
+    if returned is None:
+        raise ValueError(f"f must return {n} numbers, got None")
+    shape = np.asarray(returned, dtype=float).shape
+    if shape != (n,) and not (n == 1 and shape == ()):
+        raise ValueError(f"f must return {n} numbers, got shape {shape}")
+
+
+def _breaking_times(problem: _Problem, breaks: FloatArray) -> FloatArray:
+    """Return the times at which steps must end, increasing; without those that depend on the solution."""
+    from ecc.fluid.dde.integration import breaking_points
+
+    start, end = problem.start, problem.end
+    roots = np.concatenate([[start], breaks[(breaks < end) & (breaks != start)]])
+    if problem.delay_of is not None:
+        return np.sort(roots)
+    if problem.neutral:
+        points = breaking_points(roots, problem.delays, end, generations=_MAX_JUMPS, max_points=_MAX_JUMPS)
+    else:
+        generations = 5 + (problem.jumps or bool(np.any(breaks < start)))
+        points = breaking_points(roots, problem.delays, end, generations=generations)
+    return np.sort(points)
+
+
+def _raise_errors(run: Integration, status: int, functions: dict[int, _UserFunction]) -> None:
+    """Raise the exception of a function of the user, or a ValueError for what it returned."""
+    from ecc.fluid.dde import history_and_step as core
+    from ecc.fluid.dde.integration import in_one_line
+
+    for each in functions.values():
+        if each.callback.error is not None:
+            raise each.callback.error
+    if status == core.FAILED:  # call it again in Python, to raise exceptions that compiled code cannot
+        failed = functions[run.counted(core.FAILING)]
+        at = float(run.work.clock[core.FAILED_AT])
+        lagged = run.work.lag.reshape(-1, len(run.work.delays), len(run.work.y)).copy()
+        value = failed.function(at, *[run.work.last.copy(), *lagged][: failed.n_arrays])
+        _vector(value, f"{failed.name} at t = {at:.9g}, y = {in_one_line(run.work.last)}", failed.size)
 
 
 class _Event:
@@ -359,6 +413,16 @@ def _check_call(name: str, function: Any, taken: tuple[str, ...]) -> None:
             except TypeError:
                 listed = ", ".join(taken)
                 raise TypeError(f"{name} must take {len(taken)} arguments ({listed}), got {shown(function)}") from None
+
+
+def _bound(functions: Iterable[Any], args: tuple[float, ...], neutral: bool) -> list[Any]:
+    """Return f, history, history_slope and delays with their last arguments bound; raise if one cannot take them."""
+    with_lags = ("t", "y", "ylag", *["dylag"] * neutral)
+    taken = {"f": with_lags, "history": ("t",), "history_slope": ("t",), "delays": ("t", "y")}
+    functions = list(functions)
+    for (name, first), function in zip(taken.items(), functions, strict=True):
+        _check_call(name, function, (*first, *(f"args[{k}]" for k in range(len(args)))))
+    return [_with_arguments(function, args) for function in functions]
 
 
 def _with_arguments(function: Any, args: tuple[float, ...]) -> Any:
@@ -471,10 +535,6 @@ def _points(
     return t, y.T.copy()
 
 
-def _address(callbacks: dict[int, Callback], index: int) -> int:
-    return callbacks[index].address if index in callbacks else 0
-
-
 def _slope(
     history_slope: Callable[[float], Any] | None, moves: bool, neutral: bool, start: float, size: int
 ) -> FloatArray:
@@ -506,6 +566,30 @@ def _vector(value: Any, name: str, size: int | None = None) -> FloatArray:
     if not np.all(np.isfinite(vector)):
         raise ValueError(f"{name} must be finite, got {shown(vector[~np.isfinite(vector)][0])}")
     return vector.copy()
+
+
+def _check_method(method: str, neutral: bool) -> None:
+    """Raise unless the method exists and supports the equation."""
+    if method not in ("RK45", "Radau"):
+        raise ValueError(f"method must be 'RK45' or 'Radau', got {shown(method)}")
+    if method == "Radau" and neutral:
+        raise ValueError("method must be 'RK45' if neutral, got 'Radau'")
+
+
+def _absolute_tolerance(atol: ArrayLike, n: int) -> FloatArray:
+    """Return the absolute tolerance of each component."""
+    absolute = np.full(n, atol) if np.ndim(atol) == 0 else np.asarray(atol, dtype=float)
+    if absolute.shape != (n,) or not np.all((absolute >= 0.0) & np.isfinite(absolute)):
+        raise ValueError(f"atol must be >= 0, one number or {n}, got {shown(atol)}")
+    return absolute
+
+
+def _check_step_sizes(max_step: float, first_step: float | None, length: float) -> None:
+    """Raise unless the step sizes suit an integration of that length."""
+    if not max_step > 0.0:
+        raise ValueError(f"max_step must be > 0, got {shown(max_step)}")
+    if first_step is not None and not 0.0 < first_step <= length:
+        raise ValueError(f"first_step must be > 0 and <= {length:g}, got {shown(first_step)}")
 
 
 def _grid(t_eval: ArrayLike, start: float, end: float) -> FloatArray:
