@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import exp, pi, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ecc import fluid, packet, plot
 from ecc.claims.checks.common.evidence import random_distributions
@@ -132,10 +133,24 @@ def _decays(net: Network, designed: PIQIRCP) -> Any:
     )  # fmt: skip
 
 
-@check("open-gains", cost=180, main=False)
-def open_gains(claim: Claim) -> Finding:
-    """Compare provably fastest gains with recommended ones; check closed forms, ranges of RTTs, and runs."""
-    net, measured = _net([RTT]), []
+class _Designs(NamedTuple):
+    """Gains with the fastest decay, by name of the loop."""
+
+    protocols: dict[str, Any]
+    before: dict[str, float]
+    """Decay with recommended gains over that with designed gains."""
+
+
+class _Runs(NamedTuple):
+    """Runs with joins and a leave, by name of the protocol and of its gains."""
+
+    packets: dict[str, dict[str, NDArray[np.float64]]]
+    """Each quantity for all seeds."""
+    fluids: dict[str, dict[str, float]]
+
+
+def _fastest_gains(net: Network) -> tuple[list[Measurement], _Designs]:
+    """Return the fastest decay rates with sufficient margins, their proofs, and the gains."""
     box = {"alpha": (0.01, 3.0)}
     lead = {"tau1": (0.005, 1.95), "tau2": (0.005, 10.0)}
     gentle = {"tau1": (0.005, 1.0), "tau2": (0.005, 1.0)}
@@ -145,8 +160,7 @@ def open_gains(claim: Claim) -> Finding:
         "PIQI-RCP, tau1 and tau2 <= 1": (PIQIRCP(), box | gentle, "hybrid"),
         "RCP, XCP, unconstrained queue": (XCP(), box | {"beta": (0.001, 2.0)}, "continuous"),
     }
-    designs: dict[str, Any] = {}
-    slow = []
+    measured, designs = [], _Designs({}, {})
     for name, (protocol, ranges, time) in searches.items():
         best = design(protocol, net, ranges, time, GAIN_MARGIN, PHASE_MARGIN)
         gains = _rounded(dict(best.gains))
@@ -155,8 +169,8 @@ def open_gains(claim: Claim) -> Finding:
         decay = (1.0 - 1e-6) * decay_rate(loop)
         proof = loop.certify(-decay * (loop.dt or 1.0) if isinstance(loop, SampledSystem) else -decay)
         margins = loop.margins()
-        designs[name] = designed
-        slow.append(best.before / decay)
+        designs.protocols[name] = designed
+        designs.before[name] = best.before / decay
         measured.append(
             Measurement(f"{name}, {time}: fastest decay with a gain margin of 2 and a phase margin of 45 degrees",
                         decay * RTT, "1/RTT", best.before * RTT,
@@ -166,23 +180,34 @@ def open_gains(claim: Claim) -> Finding:
                         f"{np.degrees(margins.phase_margin):.4g} degrees; {best.decay * RTT:.4g} before gains are "
                         f"rounded to four digits")
         )  # fmt: skip
-    for name, ended in {
+    return measured, designs
+
+
+def _discrete_decays(net: Network) -> list[Measurement]:
+    """Return the decay rates of JetMax and EMKC, some of which settle after a finite time."""
+    measured = []
+    for name, protocol in {
         "JetMax, tau = 1": JetMax(tau=1.0, interval=0.04),
         "JetMax": JetMax(interval=0.04),
         "EMKC, beta = 0.8": EMKC(beta=0.8, interval=0.04),
         "EMKC": EMKC(interval=0.04),
     }.items():
-        loop = linearize(ended, net, "discrete")
+        loop = linearize(protocol, net, "discrete")
         measured.append(
             Measurement(f"{name}: decay", decay_rate(loop) * RTT, "1/RTT",
                         note=f"gain margin {loop.margins().gain_margin:.3g}; infinite: settled after one RTT")
         )  # fmt: skip
+    return measured
 
-    root = QUEUE_ROOT
+
+def _closed_forms() -> list[Measurement]:
+    """Return the decay rates of multiple roots in closed form, with proofs of 99 % of them."""
+    measured = []
     closed = [
         ("QI-RCP, alpha = 1/e: double root", DelaySystem([-exp(-1.0)], [1.0]), 1.0),
         ("RCP, XCP, unconstrained queue, alpha = 0.4612, beta = 0.0791: triple root sqrt(2) - 2",
-         DelaySystem([[[0.0, 0.0], [1.0, 0.0]], [[-QUEUE_GAINS[0], -QUEUE_GAINS[1]], [0.0, 0.0]]], [0.0, 1.0]), -root),
+         DelaySystem([[[0.0, 0.0], [1.0, 0.0]], [[-QUEUE_GAINS[0], -QUEUE_GAINS[1]], [0.0, 0.0]]], [0.0, 1.0]),
+         -QUEUE_ROOT),
         ("PIQI-RCP as T -> 0, alpha = 2/e^2, lead of d/4: triple root",
          DelaySystem([-4.0 * exp(-2.0)], [1.0], neutral=[exp(-2.0)], neutral_delays=[1.0]), 2.0),
     ]  # fmt: skip
@@ -192,7 +217,6 @@ def open_gains(claim: Claim) -> Finding:
         measured.append(
             Measurement(name, exact, "1/RTT", note=f"decay of {line:.6g} {'proven' if proof.stable else 'not proven'}")
         )
-
     distributions = random_distributions(40, seed=3)
     at_e = min(
         decay_rate(linearize(QIRCP(alpha=exp(-1.0)), _net(distribution))) * max(distribution)
@@ -202,66 +226,83 @@ def open_gains(claim: Claim) -> Finding:
         Measurement("QI-RCP, alpha = 1/e: minimum decay of 40 random distributions times their maximum RTT", at_e,
                     note="at least 1 for every distribution: proven in docs/gain_design.md")
     )  # fmt: skip
-    measured += _ranges(net)
+    return measured
 
-    runs: dict[str, dict[str, Any]] = {}
-    fluids: dict[str, dict[str, float]] = {}
+
+def _join_runs(designs: _Designs) -> tuple[list[Measurement], _Runs]:
+    """Return settling times, loads and queues of runs with recommended and with designed gains."""
+    measured, runs = [], _Runs({}, {})
     triple: dict[str, Any] = _rounded(dict(zip(("alpha", "beta"), QUEUE_GAINS, strict=True)))
+    faster = designs.protocols
     for name, protocols in {
-        "QI-RCP": (QIRCP(), designs["QI-RCP"]),
-        "PIQI-RCP": (PIQIRCP(), designs["PIQI-RCP"], designs["PIQI-RCP, tau1 and tau2 <= 1"]),
+        "QI-RCP": (QIRCP(), faster["QI-RCP"]),
+        "PIQI-RCP": (PIQIRCP(), faster["PIQI-RCP"], faster["PIQI-RCP, tau1 and tau2 <= 1"]),
         "RCP": (RCP(), RCP(**triple)),
         "XCP": (XCP(), XCP(**triple)),
     }.items():
-        for protocol, label in zip(
-            protocols, ("recommended", "designed", "designed, tau1 and tau2 <= 1"), strict=False
-        ):
+        for protocol, label in zip(protocols, LABELS, strict=False):
             packets = [joins_and_a_leave(protocol, packet, seed) for seed in SEEDS]
             flow = joins_and_a_leave(protocol, fluid, 1)
-            fluids[f"{name}, {label}"] = flow
-            runs[f"{name}, {label}"] = {key: np.array([seed_run[key] for seed_run in packets]) for key in packets[0]}
+            of_seeds = {key: np.array([seed_run[key] for seed_run in packets]) for key in packets[0]}
+            runs.fluids[f"{name}, {label}"] = flow
+            runs.packets[f"{name}, {label}"] = of_seeds
             for key, unit in (("settle time", "s"), ("refill time", "s"), ("peak load", "of C"),
                               ("peak queue", "packets")):  # fmt: skip
-                values = runs[f"{name}, {label}"][key]
+                values = of_seeds[key]
                 measured.append(
                     Measurement(f"{name}, {label}: {key}", float(values.mean()), unit, fluid=flow[key],
                                 note=f"packets, {len(SEEDS)} seeds: {values.min():.4g} to {values.max():.4g}")
                 )  # fmt: skip
-    old, new = runs["PIQI-RCP, recommended"], runs["PIQI-RCP, designed"]
+    return measured, runs
+
+
+def _settling_picture(runs: _Runs) -> Picture:
+    """Return the picture of settling time and peak queue of all packet runs."""
+    return Picture.of(
+        plot.boundary_figure(
+            [0.0, 10.0], {}, None,
+            {name.replace("tau1 and tau2 <= 1", "τ1, τ2 ≤ 1"): (r["settle time"], r["peak queue"], None)
+             for name, r in runs.packets.items()},
+            x_title="settling time after a join [s]", y_title="peak queue [packets]", log_x=False, log_y=True,
+            title="Packets: settling time and peak queue",
+        ),
+        "Settling time and peak queue",
+        "Packet runs, five seeds each: 100 Mb/s, 120 ms, flows that join 10 s apart; rates averaged over an "
+        "RTT.",
+    )  # fmt: skip
+
+
+@check("open-gains", cost=180, main=False)
+def open_gains(claim: Claim) -> Finding:
+    """Compare provably fastest gains with recommended ones; check closed forms, ranges of RTTs, and runs."""
+    net = _net([RTT])
+    of_designs, designs = _fastest_gains(net)
+    of_runs, runs = _join_runs(designs)
+    old, new = runs.packets["PIQI-RCP, recommended"], runs.packets["PIQI-RCP, designed"]
+    designed = designs.protocols["PIQI-RCP"]
     return Finding(
         claim,
-        Verdict.REFUTED if min(slow) < 0.5 else Verdict.CONFIRMED,
+        Verdict.REFUTED if min(designs.before.values()) < 0.5 else Verdict.CONFIRMED,
         "At equal RTTs the maximum decay rate of QI-RCP is 1 per RTT, with alpha = 1/e, and this gain decays at 1/D or "
         "faster for every distribution of RTTs up to D. The maximum is "
-        f"{-root:.4f} per RTT for XCP and RCP (unconstrained queue), and {1.0 / slow[1]:.0f} times the rate of the "
-        f"recommended gains for PIQI-RCP. In packet runs with these gains PIQI-RCP settles after a join in "
-        f"{new['settle time'].mean():.2f} s instead of {old['settle time'].mean():.2f} s, with a peak queue of "
-        f"{new['peak queue'].mean():.0f} instead of {old['peak queue'].mean():.0f} packets.",
-        measured,
+        f"{-QUEUE_ROOT:.4f} per RTT for XCP and RCP (unconstrained queue), and {1.0 / designs.before['PIQI-RCP']:.0f} "
+        "times the rate of the recommended gains for PIQI-RCP. In packet runs with these gains PIQI-RCP settles after "
+        f"a join in {new['settle time'].mean():.2f} s instead of {old['settle time'].mean():.2f} s, with a peak queue "
+        f"of {new['peak queue'].mean():.0f} instead of {old['peak queue'].mean():.0f} packets.",
+        [*of_designs, *_discrete_decays(net), *_closed_forms(), *_ranges(net), *of_runs],
         [
             Picture.of(
-                _decays(net, designs["PIQI-RCP"]),
+                _decays(net, designed),
                 "Decay over the gain", "Minus the real part of the rightmost root, in e-folds per RTT.",
             ),
-            Picture.of(
-                plot.boundary_figure(
-                    [0.0, 10.0], {}, None,
-                    {name.replace("tau1 and tau2 <= 1", "τ1, τ2 ≤ 1"): (r["settle time"], r["peak queue"], None)
-                     for name, r in runs.items()},
-                    x_title="settling time after a join [s]", y_title="peak queue [packets]", log_x=False, log_y=True,
-                    title="Packets: settling time and peak queue",
-                ),
-                "Settling time and peak queue",
-                "Packet runs, five seeds each: 100 Mb/s, 120 ms, flows that join 10 s apart; rates averaged over an "
-                "RTT.",
-            ),
+            _settling_picture(runs),
         ],
         [
             "Decay rates are those of the linear loop near its equilibrium. They exclude the load added by a new flow, "
             "the convergence of shares (XCP shuffles a tenth of the traffic per RTT), and queues.",
-            f"Settling times refer to rates averaged over an RTT. With tau1 = {designs['PIQI-RCP'].tau1:.4g} the fluid "
+            f"Settling times refer to rates averaged over an RTT. With tau1 = {designed.tau1:.4g} the fluid "
             f"of PIQI-RCP settles only in this average: its rates keep swinging by "
-            f"{fluids['PIQI-RCP, designed']['swing']:.0%} of their mean (packets: {new['swing'].mean():.1%}).",
+            f"{runs.fluids['PIQI-RCP, designed']['swing']:.0%} of their mean (packets: {new['swing'].mean():.1%}).",
             "Control interval 10 ms (EMKC, JetMax 40 ms); hybrid models for sampled routers. Except for the closed "
             "forms (docs: choosing gains), the optimality of gains is found by search and not proven.",
         ],
