@@ -50,7 +50,7 @@ Hosts that are machines of states (`machines`) set a rate and a window by themse
 
 Curves are stored on a grid, a 200th of the shortest RTT apart, and are linear in between. Laws may jump, and the burst
 that a jump sends returns with the ACKs, RTT after RTT. Data sent within a step of the grid are spread over it: trains
-shorter than a step build no queue.
+shorter than a step build no queue. `window_steps` has the steps, compiled.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,445 +68,29 @@ from ecc.contract.kinds import source_takes
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import states_of
-from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, inlined, unpacker
-from ecc.fluid.network.curves import (
-    OTHER,
-    Curves,
-    Paths,
-    at,
-    clear,
-    curves_of,
-    drop,
-    entered,
-    look_back,
-    passed,
-    paths_of,
-    reached,
-    result_of,
-    serve,
-)
-from ecc.fluid.network.departures import Departures, choose_departures, departures_of
-from ecc.fluid.network.disciplines import Disciplines, begin, choose, chooses_departures, disciplines_of, part
-from ecc.fluid.network.grid import (
-    ANNOUNCE,
-    DECREASE,
-    DEPARTURE,
-    DISCIPLINE,
-    LOSS,
-    MACHINE,
-    MARK,
-    MEMORY,
-    NOT_POSITIVE,
-    ROUTER,
-    SLOW_START,
-    SOURCE,
-    STATE,
-    TOO_LARGE,
-    Grid,
-    failed,
-)
+from ecc.fluid.network.curves import Curves, Paths, curves_of, paths_of, result_of
+from ecc.fluid.network.departures import Departures, departures_of
+from ecc.fluid.network.disciplines import Compiled, Disciplines, begin, chooses_departures, disciplines_of
+from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.groups import FluidNetwork
-from ecc.fluid.network.host_states import STEP_FIELDS, compiled_moves
+from ecc.fluid.network.host_states import compiled_moves
 from ecc.fluid.network.laws import CompiledLaws
-from ecc.fluid.network.machines import Machines, is_machine, machine_fields, machines_of, move_machine
+from ecc.fluid.network.machines import is_machine, machine_fields, machines_of
 from ecc.fluid.network.problem import Problem
-from ecc.fluid.network.queues import LinkQueues, Service, codepoint, serve_several
+from ecc.fluid.network.queues import LinkQueues, Service, codepoint
 from ecc.fluid.network.result import Result
+from ecc.fluid.network.window_steps import WINDOW_ARGUMENTS, Routers, Rules, Sources, advance
 from ecc.laws.arguments import arguments_except, call_law, takes
 from ecc.models.shared.windows import initial_window
 
-__all__ = ["WINDOW_ARGUMENTS", "advance", "run"]
+__all__ = ["run"]
 
 FloatArray = NDArray[np.float64]
 
-WINDOW_ARGUMENTS = (
-    "R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "w", "w_rtt", "m", "D", "s", "a", "since", "marked",
-    *STEP_FIELDS, "result",
-)  # fmt: skip
-"""Fields of the record of window protocols' laws: laws read them, and write `result`; states of the host follow."""
-
-(
-    _R, _Y, _Q, _Q_MEAN, _Q_FLOW, _LOSS, _C, _T, _W, _W_RTT, _M, _D, _S, _A, _SINCE, _MARKED, _SHARE, _STEP, _JUMPS,
-    _RESULT,
-) = range(len(WINDOW_ARGUMENTS))  # fmt: skip
-_STATES = len(WINDOW_ARGUMENTS)
 _AVERAGED, _ON_ARRIVAL = ("R", "y", "q_mean"), ("q_flow", "loss", "s")  # known over intervals; known on arrival
 _STEPS = 200  # steps of the grid in the shortest RTT
-_SMEARED = 0.01  # windows an RTT: slower ACKs are trains smeared by the grid
-_LOSS_SIZE = 0.5  # packets: queues drop entire packets, and trains get slightly more or less than their share
 _REPAIRED, _REPEATED = 10.0, 2  # packets lost of a window, and losses right after recoveries, that need no note
 _EQUAL_RTTS = 1.05  # ratio of RTTs up to which they count as equal
-_MAX_WINDOW = 2.0**66  # bits
-_MINIMUM, _MAXIMUM = range(2)
-_pointers = unpacker("ff")
-
-
-class Rules(NamedTuple):
-    """Laws of each protocol (0: none), and the options of their application."""
-
-    host: Integers  # (n_groups,): index of the protocol that a group runs
-    router: Integers
-    source: Integers
-    slow_start: Integers
-    decrease: Integers
-    loss: Integers
-    mark: Integers
-    memory: Integers
-    move: Integers  # function that moves the states of a host by a step
-    after_loss: Integers  # function that moves the states of a host at a loss
-    after_mark: Integers  # function that moves the states of a host at a mark
-    addresses: IntegerRows  # (n_hosts, 2): addresses of the record and of the parameters
-    interval: Floats  # s
-    combine: Integers
-    by_flow: Integers  # whether the router law has the argument q_flow
-    averaged: Integers  # row of the router at link 0 among the routers that average; -1: none
-    limit: Floats  # maximum of the data in flight [bit]
-    paced_over: Floats  # s
-    record: Floats
-    failed: Floats  # `Grid.failed`
-    ack_clocked: int
-    random: int  # whether disciplines choose at random instead of at a rate
-
-
-class Routers(NamedTuple):
-    """Routers that average over intervals, a row for each link and protocol; others are evaluated on arrival."""
-
-    link: Integers
-    law: Integers
-    announce: Integers  # 0: none
-    addresses: IntegerRows  # addresses of the record and of the parameters
-    interval: Floats  # s
-    advertised: FloatRows  # (n_routers, n_times)
-    state: Floats
-    due: Floats  # [s], next tick
-    ticked: Integers  # last tick, row of the grid
-    queue_sum: Floats  # sum of the queue over the rows since the last tick
-
-
-class Sources(NamedTuple):
-    """State of a source of each group."""
-
-    window: Floats
-    states: FloatRows  # (n_groups, n_states)
-    slow_start: Integers  # whether it is in slow start
-    decreased: Floats  # s
-    acked: Floats
-    memory: Floats
-    recovery_end: Floats  # s
-    drops_before: Floats  # drops_seen when the recovery began
-    burst: Floats  # maximum number of packets lost of one window
-    repeated: Integers  # losses within an RTT after a recovery
-    drops_seen: Floats  # bits dropped by full queues, as far as detected
-    random_seen: Floats  # bits lost at random, as far as detected
-    draws: FloatRows  # (n_groups, n_losses): packets between random losses
-    losses: Integers  # number of losses so far
-    early_seen: Floats  # bits dropped by disciplines, as far as detected
-    early: Floats  # bits dropped by disciplines, not yet responded to
-    marked: Floats  # bits marked, not yet responded to
-    heads_seen: Floats  # bits dropped at the head of a queue, as far as detected
-    marked_seen: Floats  # bits marked at the head of a queue, as far as acknowledged
-    at_heads: Floats  # bits dropped or marked at the head of a queue, not yet responded to
-    answered: Floats  # s: time of the last response; data sent before it need no other
-    pace: Floats  # [bit/s]: w/D at the end of the last step
-    windows: FloatRows  # (n_groups, n_times), if a law takes a past window
-
-
-@inlined
-def jump_states(rules: Any, host: int, pointer: Any, params: Any, is_mark: bool) -> int:
-    """Move the states of a host at a loss or a mark; return 0, or the status of a law that failed."""
-    law = rules.after_mark[host] if is_mark else rules.after_loss[host]
-    status: int = call(law, (pointer, pointer, params, pointer)) if law != 0 else 0
-    return status
-
-
-@entry
-def advance(
-    begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
-    sources: Sources, disciplines: Disciplines, service: Service, departures: Departures, machines: Machines,
-) -> Any:  # fmt: skip
-    """Take steps on the grid; return 0, or the status of a law that failed."""
-    record, place = rules.record, rules.failed
-    into, out, arrived, drops = curves.into, curves.out, curves.arrived, curves.crossing_drops
-    sent, pass_share, packet, window = curves.sent, paths.pass_share, paths.packet, sources.window
-    drops_seen, random_seen, slow_start = sources.drops_seen, sources.random_seen, sources.slow_start
-    advertised, due = routers.advertised, routers.due
-    at_departure = len(departures.share) > 0
-    disciplined = len(disciplines.marks) > 0 or at_departure
-    host, router_law, source_law, slow_start_law, decrease_law, loss_law, mark_law, memory_law, move = (
-        -1, 0, 0, 0, 0, 0, 0, 0, 0,
-    )  # fmt: skip
-    combine, by_flow, averaged, period, limit, over = 0, 0, -1, 0.0, 0.0, 0.0
-    pointer, params = _pointers(rules.addresses[0])
-    for i in range(begin, end):
-        t = (i - zero) * h
-        for g in range(len(paths.members)):
-            if rules.host[g] != host:
-                host = rules.host[g]
-                pointer, params = _pointers(rules.addresses[host])
-                router_law, source_law, slow_start_law = rules.router[host], rules.source[host], rules.slow_start[host]
-                loss_law, mark_law, memory_law = rules.loss[host], rules.mark[host], rules.memory[host]
-                decrease_law, move, period = rules.decrease[host], rules.move[host], rules.interval[host]
-                combine, by_flow, averaged = rules.combine[host], rules.by_flow[host], rules.averaged[host]
-                limit, over = rules.limit[host], rules.paced_over[host]
-            # trace the data acknowledged now back along their path
-            a, b = paths.first[g], paths.first[g + 1]
-            u = look_back(paths, curves, g, i)
-            D = (i - u) * h
-            R, dropped, random_lost, acknowledged = 0.0, 0.0, 0.0, 0.0
-            early, unmarked, certain, at_heads, marked_at_heads = 0.0, 1.0, False, 0.0, 0.0
-            for c in range(b - 1, a - 1, -1):
-                link, e, row_left = paths.links[c], curves.entered_at[c], int(curves.left_at[c])
-                arrived_bits = at(arrived[c], e)
-                if c == b - 1:
-                    acknowledged = passed(paths, curves, c, e, curves.left_at[c])
-                dropped += at(drops[c], e)
-                random_lost += (1.0 - pass_share[c]) * arrived_bits
-                if at_departure:
-                    at_heads += at(curves.head_drops[c], curves.left_at[c])
-                    marked_at_heads += at(departures.marks[c], curves.left_at[c])
-                if len(disciplines.marks) > 0:
-                    latest, before = max(0, ceil(e) - 1), max(0, int(e) - 1)
-                    row = disciplines.rows[c]
-                    chosen = disciplines.probability[row, latest]  # set at the end of the step before the arrival
-                    earlier = disciplines.probability[row, before]  # holds for the part that arrived in that step
-                    certain = certain or max(chosen, earlier) >= 1.0
-                    chosen = earlier + (e - int(e)) * (chosen - earlier)
-                    early += at(disciplines.early[c], e)
-                    if disciplines.marks[c] != 0:
-                        unmarked *= 1.0 - chosen
-                if router_law == 0:
-                    signal = 0.0
-                elif averaged >= 0:
-                    signal = advertised[averaged + link, row_left]
-                else:
-                    lost = at(drops[c], e) - at(drops[c], e - 1.0)
-                    accepted = arrived_bits - at(arrived[c], e - 1.0)
-                    record[_LOSS] = 1.0 - pass_share[c] * (accepted / (lost + accepted) if lost > 0.0 else 1.0)
-                    record[_Q] = at(into[link], e) - at(out[link], e)
-                    if by_flow != 0:
-                        record[_Q_FLOW] = at(arrived[c], e) - at(
-                            arrived[c], entered(into[link], out[link], e, curves.hints[OTHER], c)
-                        )
-                    record[_C], record[_T], record[_S] = paths.capacity[link, row_left], period, packet[g]
-                    status = call(router_law, (pointer, pointer, params, pointer))
-                    if status != 0:
-                        return failed(place, ROUTER, link, t, status)
-                    signal = record[_RESULT]
-                if c == b - 1:
-                    R = signal
-                elif combine == _MINIMUM:
-                    R = min(R, signal)
-                elif combine == _MAXIMUM:
-                    R = max(R, signal)
-                else:
-                    R += signal
-            early, dropped = early + at_heads, dropped + at_heads
-            if t >= paths.stop[g]:
-                sent[g, i] = sent[g, i - 1]
-                continue
-            if machines.hook[g] != 0:
-                status = move_machine(
-                    machines, paths, sources, sent, g, i, t, h, u, (u - zero) * h >= paths.start[g], acknowledged,
-                    dropped + random_lost, 1.0 - unmarked, limit,
-                )  # fmt: skip
-                if status != 0:
-                    return failed(place, MACHINE, g, t, status)
-                continue
-            if (u - zero) * h >= paths.start[g]:
-                record[_W], record[_M], record[_R], record[_D] = window[g], sources.memory[g], R, D
-                record[_T], record[_S], record[_SINCE] = period, packet[g], t - sources.decreased[g]
-                record[_A] = paths.acknowledged[g]
-                if sources.windows.shape[1] > 0:
-                    record[_W_RTT] = at(sources.windows[g], u)
-                for column in range(sources.states.shape[1]):
-                    record[_STATES + column] = sources.states[g, column]
-                new_drops, new_random = dropped - early - drops_seen[g], random_lost - random_seen[g]
-                newly = max(0.0, acknowledged - sources.acked[g])
-                if marked_at_heads > sources.marked_seen[g] and newly > 0.0:
-                    new = min(marked_at_heads - sources.marked_seen[g], newly)
-                    unmarked *= 1.0 - new / newly
-                    sources.marked_seen[g] += new
-                    sources.at_heads[g] += new
-                sources.at_heads[g] += at_heads - sources.heads_seen[g]
-                sources.heads_seen[g] = at_heads
-                new_early, new_marked = early - sources.early_seen[g], (1.0 - unmarked) * newly
-                record[_MARKED] = 1.0 - unmarked
-                by_rate = rules.random == 0 and slow_start[g] == 0 and not certain
-                if not by_rate:
-                    sources.early[g] += new_early
-                    sources.marked[g] += new_marked
-                unanswered = sources.early[g] + sources.marked[g]
-                if rules.random != 0:
-                    new_random += unanswered - sources.at_heads[g]
-                    unanswered = sources.at_heads[g]
-                share = h / D
-                if rules.ack_clocked != 0:
-                    share = min(1.0, (acknowledged - sources.acked[g]) / window[g])
-                if move != 0:
-                    record[_SHARE], record[_STEP] = share, h
-                    status = call(move, (pointer, pointer, params, pointer))
-                    if status != 0:
-                        return failed(place, STATE, g, t, status)
-                answered = disciplined and (u - zero) * h < sources.answered[g]
-                if loss_law != 0 and (t < sources.recovery_end[g] or answered):
-                    drops_seen[g], random_seen[g] = dropped - early, random_lost
-                    sources.early[g], sources.marked[g], sources.at_heads[g] = 0.0, 0.0, 0.0
-                    sources.burst[g] = max(sources.burst[g], (drops_seen[g] - sources.drops_before[g]) / packet[g])
-                elif loss_law != 0 and (
-                    new_drops + unanswered >= _LOSS_SIZE * packet[g]
-                    or new_random >= packet[g] * sources.draws[g, sources.losses[g]] > 0.0
-                ):
-                    is_mark = sources.marked[g] > new_drops + random_lost - random_seen[g] + sources.early[g]
-                    status = call(mark_law if is_mark else loss_law, (pointer, pointer, params, pointer))
-                    if status != 0:
-                        return failed(place, MARK if is_mark else LOSS, g, t, status)
-                    if not record[_RESULT] > 0.0:
-                        return failed(place, MARK if is_mark else LOSS, g, t, NOT_POSITIVE)
-                    new_window, record[_JUMPS] = record[_RESULT], 1.0
-                    status = jump_states(rules, host, pointer, params, is_mark)
-                    if status != 0:
-                        return failed(place, STATE, g, t, status)
-                    sources.repeated[g] += int(new_drops >= _LOSS_SIZE * packet[g] and t < sources.recovery_end[g] + D)
-                    window[g], sources.recovery_end[g], sources.drops_before[g] = new_window, t + D, drops_seen[g]
-                    slow_start[g], drops_seen[g], random_seen[g] = 0, dropped - early, random_lost
-                    sources.early[g], sources.marked[g], sources.at_heads[g] = 0.0, 0.0, 0.0
-                    sources.answered[g] = t
-                    sources.losses[g] += 1
-                    if memory_law != 0:
-                        status = call(memory_law, (pointer, pointer, params, pointer))
-                        if status != 0:
-                            return failed(place, MEMORY, g, t, status)
-                        sources.memory[g] = record[_RESULT]
-                else:
-                    jump = 0.0
-                    if loss_law != 0 and by_rate and new_early + new_marked > 0.0:
-                        jumps = min(1.0, (new_early + new_marked) / packet[g])
-                        is_mark = new_marked > new_early
-                        status = call(mark_law if is_mark else loss_law, (pointer, pointer, params, pointer))
-                        if status != 0:
-                            return failed(place, MARK if is_mark else LOSS, g, t, status)
-                        if not record[_RESULT] > 0.0:
-                            return failed(place, MARK if is_mark else LOSS, g, t, NOT_POSITIVE)
-                        jump, record[_JUMPS] = jumps * (record[_RESULT] - window[g]), jumps
-                        status = jump_states(rules, host, pointer, params, is_mark)
-                        if status != 0:
-                            return failed(place, STATE, g, t, status)
-                        if memory_law != 0:
-                            status = call(memory_law, (pointer, pointer, params, pointer))
-                            if status != 0:
-                                return failed(place, MEMORY, g, t, status)
-                            sources.memory[g] += jumps * (record[_RESULT] - sources.memory[g])
-                    if share >= _SMEARED * h / D:
-                        if slow_start[g] != 0:
-                            status = call(slow_start_law, (pointer, pointer, params, pointer))
-                            if status != 0:
-                                return failed(place, SLOW_START, g, t, status)
-                            if record[_RESULT] <= window[g]:
-                                window[g], slow_start[g] = record[_RESULT], 0
-                        else:
-                            record[_RESULT] = window[g]
-                            if decrease_law != 0:
-                                status = call(decrease_law, (pointer, pointer, params, pointer))
-                                if status != 0:
-                                    return failed(place, DECREASE, g, t, status)
-                            if record[_RESULT] < window[g]:
-                                window[g], sources.decreased[g] = record[_RESULT], t
-                            else:
-                                status = call(source_law, (pointer, pointer, params, pointer))
-                                if status != 0:
-                                    return failed(place, SOURCE, g, t, status)
-                        window[g] += share * (record[_RESULT] - window[g])
-                    window[g] += jump
-                for column in range(sources.states.shape[1]):
-                    sources.states[g, column] = record[_STATES + column]
-            if not 0.0 < window[g] <= _MAX_WINDOW:
-                return failed(place, SOURCE, g, t, NOT_POSITIVE if window[g] <= 0.0 else TOO_LARGE)
-            sources.early_seen[g] = early
-            sources.acked[g] = acknowledged
-            allowed = min(window[g], limit) if t > paths.start[g] + 1e-6 * h else 0.0
-            if rules.ack_clocked != 0:
-                allowed += acknowledged + dropped + random_lost
-            else:
-                rate = allowed / max(D, over)
-                paced, sources.pace[g] = sources.pace[g], rate
-                allowed = sent[g, i - 1] + 0.5 * h * ((paced if paced > 0.0 else rate) + rate)
-            if over > 0.0:
-                allowed = min(allowed, sent[g, i - 1] + h * window[g] / over)
-            if sources.windows.shape[1] > 0:
-                sources.windows[g, i] = window[g]
-            sent[g, i] = min(max(sent[g, i - 1], allowed), paths.size[g])
-
-        # arrivals at the queues, and departures from them
-        clear(curves)
-        for link in range(len(disciplines.passed)):
-            disciplines.passed[link] = 0.0
-        for c in range(len(paths.links)):
-            amount, _ = reached(paths, curves, c, i)
-            arrived[c, i] = max(amount - drops[c, i - 1], arrived[c, i - 1])  # as if the buffer were unlimited
-            if len(disciplines.marks) > 0:
-                disciplines.early[c, i] = disciplines.early[c, i - 1]
-                new, chosen = arrived[c, i] - arrived[c, i - 1], disciplines.probability[disciplines.rows[c], i - 1]
-                disciplines.passed[paths.links[c]] += paths.members[paths.owner[c]] * (1.0 - chosen) * new
-                if disciplines.marks[c] == 0:
-                    cut = chosen * new
-                    disciplines.early[c, i] += cut
-                    arrived[c, i] -= cut
-            curves.incoming[paths.links[c]] += paths.members[paths.owner[c]] * (arrived[c, i] - arrived[c, i - 1])
-        if len(service.first) == 0:
-            for link in range(len(paths.buffer)):
-                serve(paths, curves, link, i)
-        for link in range(len(service.first) - 1):
-            if service.first[link + 1] - service.first[link] == 1:
-                serve(paths, curves, service.first[link], i)
-            else:
-                serve_several(paths, curves, service, link, i)
-        for k in range(len(due)):
-            link = routers.link[k]
-            advertised[k, i] = advertised[k, i - 1]
-            routers.queue_sum[k] += into[link, i] - out[link, i]
-            if t >= due[k] - 1e-9 * h:
-                its_record, its_params = _pointers(routers.addresses[k])
-                ticked, lost_by = routers.ticked[k], curves.link_drops[link]
-                steps = i - ticked
-                arrived_bits = into[link, i] + lost_by[i] - into[link, ticked] - lost_by[ticked]
-                record[_R], record[_Y], record[_Q_MEAN] = (
-                    routers.state[k], arrived_bits / (steps * h), routers.queue_sum[k] / steps,
-                )  # fmt: skip
-                record[_Q], record[_C], record[_T] = (
-                    into[link, i] - out[link, i], paths.capacity[link, i], routers.interval[k],
-                )  # fmt: skip
-                status = call(routers.law[k], (its_record, its_record, its_params, its_record))
-                if status != 0:
-                    return failed(place, ROUTER, link, t, status)
-                routers.state[k] = record[_R] = record[_RESULT]
-                if routers.announce[k] != 0:
-                    status = call(routers.announce[k], (its_record, its_record, its_params, its_record))
-                    if status != 0:
-                        return failed(place, ANNOUNCE, link, t, status)
-                advertised[k, i] = record[_RESULT]
-                routers.queue_sum[k], routers.ticked[k], due[k] = 0.0, i, due[k] + routers.interval[k]
-        drop(paths, curves, i)
-        if len(disciplines.marks) > 0:
-            for c in range(len(paths.links)):
-                cut = disciplines.early[c, i] - disciplines.early[c, i - 1]
-                drops[c, i] += cut
-                curves.link_drops[paths.links[c], i] += paths.members[paths.owner[c]] * cut
-            if len(disciplines.marked_part) > 1:
-                part(disciplines, paths, curves, i)
-            for link in range(len(paths.buffer)):
-                status = choose(disciplines, paths, curves, link, i, t, h)
-                if status != 0:
-                    return failed(place, DISCIPLINE, link, t, status)
-        if at_departure:
-            for c in range(len(paths.links)):
-                curves.head_drops[c, i] = curves.head_drops[c, i - 1]
-                departures.marks[c, i] = departures.marks[c, i - 1]
-            for link in range(len(departures.due)):
-                if departures.addresses[link, 0] != 0:
-                    status = choose_departures(departures, paths, curves, link, i, t, h)
-                    if status != 0:
-                        return failed(place, DEPARTURE, link, t, status)
-    return 0
 
 
 def _recoveries(protocol: Protocol, burst: float, repeated: int) -> tuple[str, ...]:
@@ -651,6 +235,83 @@ def _ticks(discipline: Protocol) -> bool:
     return any(state.clock == "interval" for state in discipline.states.values())
 
 
+@dataclass(frozen=True)
+class _Links:
+    """Links of a run, or their queues if links have several, with the disciplines at each.
+
+    `on_arrival` has those that choose arrivals, for each link or queue; `at_departure` those that choose departures,
+    for each link.
+    """
+
+    fluid: FluidNetwork
+    on_arrival: list[Protocol | None]
+    at_departure: list[Protocol | None]
+    ticks: FloatArray
+    queues: LinkQueues | None
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Links:
+        fluid, at_links, ticks, queues = problem.fluid, problem.disciplines, problem.ticks, None
+        if len(problem.joined) > 0:
+            queues = LinkQueues.of(fluid, at_links, problem.joined)
+            at_links, ticks, fluid = [at_links[link] for link in queues.link], ticks[queues.link], queues.fluid
+        at_departure = [
+            discipline if discipline is not None and chooses_departures(discipline) else None
+            for discipline in problem.disciplines
+        ]
+        on_arrival = [
+            discipline if discipline is None or discipline.probability_law is not None else None
+            for discipline in at_links
+        ]
+        return cls(fluid, on_arrival, at_departure, ticks, queues)
+
+    @property
+    def service(self) -> Service:
+        """The scheduling of several queues at a link, empty if each link has one queue."""
+        empty = np.zeros(0, np.int64)
+        return Service(empty, empty, empty, np.zeros(0)) if self.queues is None else self.queues.service
+
+
+@dataclass(frozen=True)
+class _Network:
+    """Network of a run on its grid, with the delays of its queues at the start [s]."""
+
+    fluid: FluidNetwork
+    grid: Grid
+    paths: Paths
+    curves: Curves
+    disciplines: Disciplines
+    waits: FloatArray  # (n_links,)
+    rtt: FloatArray  # (n_groups,): with waits
+
+    @classmethod
+    def of(cls, problem: Problem, links: _Links) -> tuple[_Network, Compiled]:
+        """Return an empty network, and the code of its disciplines."""
+        fluid, point = links.fluid, problem.point
+        queue = np.zeros(fluid.n_links) if point is None or point.queue is None else point.queue
+        waits = queue / fluid.capacity
+        rtt = fluid.rtt + np.array([waits[list(route)].sum() for route in fluid.routes])
+        h = _step(links)
+        grid = Grid.of(h, ceil(float(rtt.max()) / h) + 2, problem.samples)
+        paths = paths_of(fluid, grid)
+        curves = curves_of(paths, fluid, grid, keeps_drops=True, head_drops=any(links.at_departure))
+        disciplines, code = disciplines_of(
+            links.on_arrival, _codepoints(problem), paths, grid, links.ticks, float(fluid.rtt.min())
+        )
+        begin(disciplines, code, links.on_arrival, fluid.capacity, problem.marking)
+        return cls(fluid, grid, paths, curves, disciplines, waits, rtt), code
+
+
+@dataclass(frozen=True)
+class _Start:
+    """State of a run at time 0: window [bit], states, acknowledged bits and early drops of each group."""
+
+    window: FloatArray
+    states: FloatArray
+    acked: FloatArray
+    early_seen: FloatArray
+
+
 def run(problem: Problem) -> Result:
     """Compute the curves of a network.
 
@@ -663,157 +324,197 @@ def run(problem: Problem) -> Result:
     -------
     Result
     """
-    fluid, point = problem.fluid, problem.point
-    at_links, ticks, queues = problem.disciplines, problem.ticks, None
-    if len(problem.joined) > 0:
-        queues = LinkQueues.of(fluid, at_links, problem.joined)
-        at_links, ticks, fluid = [at_links[link] for link in queues.link], ticks[queues.link], queues.fluid
-    at_departure = [
-        discipline if discipline is not None and chooses_departures(discipline) else None
-        for discipline in problem.disciplines
-    ]
-    at_links = [
-        discipline if discipline is None or discipline.probability_law is not None else None for discipline in at_links
-    ]
-    L, G = fluid.n_links, fluid.n_groups
-    shortest = float(fluid.rtt.min())
-    crossed = {link for route in fluid.routes for link in route}
-    ticking = [
-        interval_of(discipline)
-        for link, discipline in enumerate(at_links)
-        if discipline is not None and link in crossed and _ticks(discipline)
-    ]
-    h = shortest / _STEPS
-    if ticking:  # the shortest interval is an integer number of steps, because ticks happen on the grid
-        h = min(ticking) / ceil(min(ticking) / h)
-    queue = np.zeros(L) if point is None or point.queue is None else point.queue
-    waits = queue / fluid.capacity
-    delay = fluid.rtt + np.array([waits[list(route)].sum() for route in fluid.routes])
-    zero = ceil(float(delay.max()) / h) + 2
-    grid = Grid.of(h, zero, problem.samples)
-    paths = paths_of(fluid, grid)
-    curves = curves_of(paths, fluid, grid, keeps_drops=True, head_drops=any(at_departure))
-    ecn = [codepoint(protocol) for protocol in problem.protocols]
-    disciplines, code = disciplines_of(at_links, ecn, paths, grid, ticks, shortest)
-    begin(disciplines, code, at_links, fluid.capacity, problem.marking)
-    begun = {protocol: machine_fields(protocol) for protocol in dict.fromkeys(problem.protocols)}
-    names = list(dict.fromkeys(name for protocol in begun for name in (*states_of(protocol), *begun[protocol])))
+    links = _Links.of(problem)
+    network, code_of_disciplines = _Network.of(problem, links)
+    fluid, grid, paths, curves = network.fluid, network.grid, network.paths, network.curves
+    names = _state_names(problem.protocols)
     fields = (*WINDOW_ARGUMENTS, *names)
-    hosts = {protocol: _Host.of(protocol, fields, h) for protocol in dict.fromkeys(problem.protocols)}
+    hosts = {protocol: _Host.of(protocol, fields, grid.h) for protocol in dict.fromkeys(problem.protocols)}
     of_group = [hosts[protocol] for protocol in problem.protocols]
-    acked, early_seen = np.zeros((2, G))
-    states_now = np.zeros((G, len(names)))
-    for g, host in enumerate(of_group):
-        for name, state in host.protocol.states.items():
-            if not callable(state.initial):
-                states_now[g, names.index(name)] = state.initial
-        for name, value in begun[host.protocol].items():
-            states_now[g, names.index(name)] = value
-    if point is None:
-        first = [host.initial_window(s) for host, s in zip(of_group, fluid.packet_size, strict=True)]
-        window = 8.0 * np.array(first)
-        for g, host in enumerate(of_group):
-            for name, state in host.protocol.states.items():
-                if callable(state.initial):
-                    states_now[g, names.index(name)] = _first_value(host.protocol, name, state.initial, window[g])
-    else:
-        x = point.rates[fluid.first_flow]
-        over = np.array([host.protocol.paced_over for host in of_group])
-        window = problem.factor * x * np.maximum(delay, over)
-        for g, flow in enumerate(fluid.first_flow):
-            for name, values in point.states.items():
-                states_now[g, names.index(name)] = values[flow]
-        chosen_before = np.zeros(len(paths.links))
-        if problem.marking is not None:
-            flows = fluid.first_flow[paths.owner]
-            chosen_before = problem.marking.chosen[flows, paths.links]
-            disciplines.probability[disciplines.rows, :zero] = chosen_before[:, None]
-        let_through = _sent_before(paths, curves, disciplines, fluid, grid, x, waits, chosen_before)
-        acked -= paths.pass_share[paths.first[1:] - 1] * let_through * delay
-        early_seen -= (x - let_through) * delay
-    if problem.marking is not None:
-        for g, flow in enumerate(fluid.first_flow):
-            for name, value in problem.marking.host_states[flow].items():
-                states_now[g, names.index(name)] = value
+    start = _start(problem, network, of_group, names)
     record = np.zeros(len(fields))
     averaging = [host for host in hosts.values() if host.averages]
-    averaged = [L * averaging.index(host) if host.averages else -1 for host in hosts.values()]
+    averaged = [fluid.n_links * averaging.index(host) if host.averages else -1 for host in hosts.values()]
     rules = _rules(list(hosts.values()), averaged, record, grid, problem)
-    routers = _routers(averaging, fluid, grid, record, ticks, point)
-    max_losses = int(grid.rows * h / shortest) + 2  # one an RTT
-    memory, recovery_end, drops_before, burst, drops_seen, random_seen, early, marked = np.zeros((8, G))
-    heads_seen, marked_seen, at_heads = np.zeros((3, G))
-    begins = np.array([int(point is None and host.laws.slow_start != 0) for host in of_group])
-    for host in hosts.values():
-        _check_since(host.protocol)
-    looks_back = any(takes(law, "w_rtt") for host in hosts.values() for law in host.all_laws())
-    windows = np.repeat(window[:, None], grid.rows if looks_back else 0, axis=1)
-    sources = Sources(
-        window, states_now, begins, np.full(G, -np.inf), acked,
-        memory, recovery_end, drops_before, burst, np.zeros(G, np.int64), drops_seen, random_seen,
-        np.random.default_rng(problem.seed).exponential(size=(G, max_losses)), np.zeros(G, np.int64),
-        early_seen, early, marked, heads_seen, marked_seen, at_heads, np.full(G, -np.inf), np.zeros(G), windows,
-    )  # fmt: skip
-    empty = np.zeros(0, np.int64)
-    service = Service(empty, empty, empty, np.zeros(0)) if queues is None else queues.service
-    n, chosen = problem.fluid.n_links, any(at_departure)
-    departures, hooks = departures_of(
-        at_departure if chosen else [],
-        np.arange(n + 1) if queues is None else queues.service.first,
-        np.zeros(n, np.int64) if queues is None else queues.index,
-        ecn, paths, problem.fluid.capacity, problem.fluid.buffer, grid, problem.ticks, problem.seed,
-        problem.signals == "random",
-    )  # fmt: skip
+    routers = _routers(averaging, fluid, grid, record, links.ticks, problem.point)
+    sources = _sources(problem, of_group, start, grid)
+    departures, code_of_departures = _departures(problem, links, network)
     machines, code_of_machines = machines_of(
-        problem.protocols,
-        names,
-        states_now,
-        np.searchsorted(fluid.active, fluid.first_flow),
-        len(fluid.active),
+        problem.protocols, names, start.states, np.searchsorted(fluid.active, fluid.first_flow), len(fluid.active),
         grid.rows,
-    )
-    recorded = {"env.window": window, "flow.m": sources.memory, "link.R": routers.state}
-    recorded |= {f"flow.{name}": sources.states[:, column] for column, name in enumerate(names)}
-    recorded |= {f"link.{name}": disciplines.records[:, column] for name, column in code.states.items()}
+    )  # fmt: skip
+    recorded = {"env.window": start.window, "flow.m": sources.memory, "link.R": routers.state}
+    recorded |= {f"flow.{name}": start.states[:, column] for column, name in enumerate(names)}
+    recorded |= {
+        f"link.{name}": network.disciplines.records[:, column] for name, column in code_of_disciplines.states.items()
+    }
     grid.run(
         lambda begin, end: int(
             advance(
-                begin,
-                end,
-                h,
-                zero - 1,
-                paths,
-                curves,
-                rules,
-                routers,
-                sources,
-                disciplines,
-                service,
-                departures,
-                machines,
+                begin, end, grid.h, grid.zero - 1, paths, curves, rules, routers, sources, network.disciplines,
+                links.service, departures, machines,
             )  # fmt: skip
         ),
         problem.progress,
         recorded if problem.records else None,
         code=[
             *(compiled for host in hosts.values() for compiled in (host.laws.code, host.moves)),
-            *code.owners, *hooks, *code_of_machines,
+            *code_of_disciplines.owners, *code_of_departures, *code_of_machines,
         ],
         flows=fluid.first_flow,
-        links=None if queues is None else queues.link,
+        links=None if links.queues is None else links.queues.link,
     )  # fmt: skip
-    done = np.argmax(curves.sent >= fluid.size[:, None], axis=1)
-    paths.stop[:] = np.where(done > 0, (done - zero + 1) * h, fluid.stop)
+    _set_losses(links, network)
+    full = _full_links(links, network)
+    result = _result(problem, links, network, departures)
+    notes = (*_unequal_rtts(fluid, full), *_notes_on_losses(problem.protocols, sources, curves.lost))
+    result.stats["notes"] = tuple(dict.fromkeys(notes))
+    if problem.records:
+        _finish_records(result.recorded, of_group, names)
+    return result
+
+
+def _step(links: _Links) -> float:
+    """Return the step of the grid [s]."""
+    fluid, on_arrival = links.fluid, links.on_arrival
+    crossed = {link for route in fluid.routes for link in route}
+    ticking = [
+        interval_of(discipline)
+        for link, discipline in enumerate(on_arrival)
+        if discipline is not None and link in crossed and _ticks(discipline)
+    ]
+    h = float(fluid.rtt.min()) / _STEPS
+    if ticking:  # the shortest interval is an integer number of steps, because ticks happen on the grid
+        h = min(ticking) / ceil(min(ticking) / h)
+    return h
+
+
+def _codepoints(problem: Problem) -> list[int]:
+    """Return the ECN codepoint of each group's packets."""
+    return [codepoint(protocol) for protocol in problem.protocols]
+
+
+def _departures(problem: Problem, links: _Links, network: _Network) -> tuple[Departures, list[Any]]:
+    """Return the disciplines that choose departures, and the objects that own their code."""
+    fluid, queues = problem.fluid, links.queues
+    n = fluid.n_links
+    return departures_of(
+        links.at_departure if any(links.at_departure) else [],
+        np.arange(n + 1) if queues is None else queues.service.first,
+        np.zeros(n, np.int64) if queues is None else queues.index,
+        _codepoints(problem), network.paths, fluid.capacity, fluid.buffer, network.grid, problem.ticks, problem.seed,
+        problem.signals == "random",
+    )  # fmt: skip
+
+
+def _state_names(protocols: Sequence[Protocol]) -> list[str]:
+    """Return the names of the states of all hosts, machines included."""
+    begun = {protocol: machine_fields(protocol) for protocol in dict.fromkeys(protocols)}
+    return list(dict.fromkeys(name for protocol in begun for name in (*states_of(protocol), *begun[protocol])))
+
+
+def _constant_states(of_group: Sequence[_Host], names: Sequence[str]) -> FloatArray:
+    """Return the states of each group; those with initial values that laws derive are 0."""
+    states = np.zeros((len(of_group), len(names)))
+    for g, host in enumerate(of_group):
+        for name, state in host.protocol.states.items():
+            if not callable(state.initial):
+                states[g, names.index(name)] = state.initial
+        for name, value in machine_fields(host.protocol).items():
+            states[g, names.index(name)] = value
+    return states
+
+
+def _start(problem: Problem, network: _Network, of_group: Sequence[_Host], names: Sequence[str]) -> _Start:
+    """Return the state of a run at time 0; with an equilibrium, also set the curves of the network for all t < 0."""
+    if problem.point is None:
+        return _empty_start(network.fluid, of_group, names)
+    return _equilibrium_start(problem, problem.point, network, of_group, names)
+
+
+def _empty_start(fluid: FluidNetwork, of_group: Sequence[_Host], names: Sequence[str]) -> _Start:
+    """Return the state of an empty network."""
+    states, (acked, early_seen) = _constant_states(of_group, names), np.zeros((2, len(of_group)))
+    window = 8.0 * np.array([host.initial_window(s) for host, s in zip(of_group, fluid.packet_size, strict=True)])
+    for g, host in enumerate(of_group):
+        for name, state in host.protocol.states.items():
+            if callable(state.initial):
+                states[g, names.index(name)] = _first_value(host.protocol, name, state.initial, window[g])
+    return _Start(window, states, acked, early_seen)
+
+
+def _equilibrium_start(
+    problem: Problem, point: Equilibrium, network: _Network, of_group: Sequence[_Host], names: Sequence[str]
+) -> _Start:
+    """Return the state of a network at an equilibrium, and set its curves for all t < 0."""
+    fluid, paths, marking = network.fluid, network.paths, problem.marking
+    states, (acked, early_seen) = _constant_states(of_group, names), np.zeros((2, len(of_group)))
+    x = point.rates[fluid.first_flow]
+    over = np.array([host.protocol.paced_over for host in of_group])
+    window = problem.factor * x * np.maximum(network.rtt, over)
+    for g, flow in enumerate(fluid.first_flow):
+        for name, values in point.states.items():
+            states[g, names.index(name)] = values[flow]
+    chosen_before = np.zeros(len(paths.links))
+    if marking is not None:
+        chosen_before = marking.chosen[fluid.first_flow[paths.owner], paths.links]
+        network.disciplines.probability[network.disciplines.rows, : network.grid.zero] = chosen_before[:, None]
+        for g, flow in enumerate(fluid.first_flow):
+            for name, value in marking.host_states[flow].items():
+                states[g, names.index(name)] = value
+    let_through = _sent_before(network, x, chosen_before)
+    acked -= paths.pass_share[paths.first[1:] - 1] * let_through * network.rtt
+    early_seen -= (x - let_through) * network.rtt
+    return _Start(window, states, acked, early_seen)
+
+
+def _sources(problem: Problem, of_group: Sequence[_Host], start: _Start, grid: Grid) -> Sources:
+    """Return the sources of all groups at the start of a run."""
+    G = len(of_group)
+    max_losses = int(grid.rows * grid.h / float(problem.fluid.rtt.min())) + 2  # one an RTT
+    memory, recovery_end, drops_before, burst, drops_seen, random_seen, early, marked = np.zeros((8, G))
+    heads_seen, marked_seen, at_heads = np.zeros((3, G))
+    begins = np.array([int(problem.point is None and host.laws.slow_start != 0) for host in of_group])
+    hosts = {host.protocol: host for host in of_group}.values()
+    for host in hosts:
+        _check_since(host.protocol)
+    looks_back = any(takes(law, "w_rtt") for host in hosts for law in host.all_laws())
+    windows = np.repeat(start.window[:, None], grid.rows if looks_back else 0, axis=1)
+    return Sources(
+        start.window, start.states, begins, np.full(G, -np.inf), start.acked,
+        memory, recovery_end, drops_before, burst, np.zeros(G, np.int64), drops_seen, random_seen,
+        np.random.default_rng(problem.seed).exponential(size=(G, max_losses)), np.zeros(G, np.int64),
+        start.early_seen, early, marked, heads_seen, marked_seen, at_heads, np.full(G, -np.inf), np.zeros(G), windows,
+    )  # fmt: skip
+
+
+def _full_links(links: _Links, network: _Network) -> list[int]:
+    """Return the links with a full queue that dropped packets, if no link has a discipline for departures or queues."""
+    if any(links.at_departure) or links.queues is not None:
+        return []
+    dropped = network.curves.link_drops[:, int(network.grid.ends()[-1])]
+    return [link for link, discipline in enumerate(links.on_arrival) if discipline is None and dropped[link] > 0.0]
+
+
+def _set_losses(links: _Links, network: _Network) -> None:
+    """Set the times at which flows stopped, and the bits that each group has lost."""
+    grid, paths, curves = network.grid, network.paths, network.curves
+    done = np.argmax(curves.sent >= links.fluid.size[:, None], axis=1)
+    paths.stop[:] = np.where(done > 0, (done - grid.zero + 1) * grid.h, links.fluid.stop)
     last = int(grid.ends()[-1])
-    full = [link for link in range(L) if at_links[link] is None and curves.link_drops[link, last] > 0.0]
-    full = [] if chosen or queues is not None else full
-    lost = curves.crossing_drops[:, last] - curves.crossing_drops[:, zero - 1]
+    lost = curves.crossing_drops[:, last] - curves.crossing_drops[:, grid.zero - 1]
     lost += (1.0 - paths.pass_share) * curves.arrived[:, last]
-    if chosen:
+    if any(links.at_departure):
         lost += curves.head_drops[:, last]
     curves.lost[:] = [lost[a:b].sum() for a, b in zip(paths.first[:-1], paths.first[1:], strict=True)]
+
+
+def _result(problem: Problem, links: _Links, network: _Network, departures: Departures) -> Result:
+    """Return the result of a run, with series of links, and of the queues of each link if there are several."""
+    grid, paths, curves, queues = network.grid, network.paths, network.curves, links.queues
+    disciplines = network.disciplines
     marked = disciplines.marked if len(disciplines.marked) > 0 else np.zeros_like(curves.into)
-    if chosen:
+    if any(links.at_departure):
         members_of_crossing = paths.members[paths.owner][:, None]
         np.add.at(marked, paths.links, members_of_crossing * departures.marks)
         np.add.at(curves.link_drops, paths.links, members_of_crossing * curves.head_drops)
@@ -832,23 +533,27 @@ def run(problem: Problem) -> Result:
         result.classes, result.by_class = classes, by_class
     if any(problem.disciplines):
         result.marks = grid.sums(marked)
-    notes: list[str] = list(_unequal_rtts(fluid, full))
-    for protocol in hosts:
-        groups = [g for g, of_g in enumerate(problem.protocols) if of_g == protocol]
-        if not is_machine(protocol):
-            notes += _recoveries(protocol, float(sources.burst[groups].max()), int(sources.repeated[groups].max()))
-        if protocol.loss_response_law is None and not is_machine(protocol) and curves.lost[groups].any():
-            notes.append(
-                f"packets were lost: in fluid runs, windows of {type(protocol).__name__} do not respond to losses"
-            )
-    result.stats["notes"] = tuple(dict.fromkeys(notes))
-    if problem.records:
-        result.recorded["env.window"] /= 8.0
-        for g, host in enumerate(of_group):
-            for name in names:
-                if name not in host.protocol.states and name not in begun[host.protocol]:
-                    result.recorded[f"flow.{name}"][:, g] = np.nan
     return result
+
+
+def _notes_on_losses(protocols: Sequence[Protocol], sources: Sources, lost: FloatArray) -> Iterator[str]:
+    """Yield notes on losses that hosts would need longer to repair, or do not respond to."""
+    for protocol in dict.fromkeys(protocols):
+        if is_machine(protocol):
+            continue
+        groups = [g for g, of_g in enumerate(protocols) if of_g == protocol]
+        yield from _recoveries(protocol, float(sources.burst[groups].max()), int(sources.repeated[groups].max()))
+        if protocol.loss_response_law is None and lost[groups].any():
+            yield f"packets were lost: in fluid runs, windows of {type(protocol).__name__} do not respond to losses"
+
+
+def _finish_records(recorded: dict[str, FloatArray], of_group: Sequence[_Host], names: Sequence[str]) -> None:
+    """Convert recorded windows to bytes, and set states that a host does not have to NaN."""
+    recorded["env.window"] /= 8.0
+    for g, host in enumerate(of_group):
+        for name in names:
+            if name not in host.protocol.states and name not in machine_fields(host.protocol):
+                recorded[f"flow.{name}"][:, g] = np.nan
 
 
 def _check_since(protocol: Protocol) -> None:
@@ -870,17 +575,10 @@ def _first_value(protocol: Protocol, name: str, law: Callable[..., float], windo
     return float(call_law(law, supply))
 
 
-def _sent_before(
-    paths: Paths,
-    curves: Curves,
-    disciplines: Disciplines,
-    fluid: FluidNetwork,
-    grid: Grid,
-    x: FloatArray,
-    waits: FloatArray,
-    chosen: FloatArray,
-) -> FloatArray:
+def _sent_before(network: _Network, x: FloatArray, chosen: FloatArray) -> FloatArray:
     """Set the bits sent by all flows for all t < 0, counted from 0 s; return the rates after drops by disciplines."""
+    fluid, grid, paths, curves = network.fluid, network.grid, network.paths, network.curves
+    disciplines, waits = network.disciplines, network.waits
     zero = grid.zero
     paths.start[:] = -np.inf
     past = grid.h * (np.arange(zero) - zero + 1.0)
