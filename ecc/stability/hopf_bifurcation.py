@@ -5,7 +5,7 @@ arrivals y
 
     lead z(t) = f(z(t - tau_1), z(t - tau_2), ...),   lead = s: a derivative; lead = 1: a value
 
-with the delays of `ecc.loops.closed_loop`, in seconds or in steps. With their exact first three derivatives A_k, B, C
+with the delays of `ecc.loops.explicit_feedback`, in seconds or in steps. With their first three derivatives A_k, B, C
 at the equilibrium, Delta(s) = diag(lead) - sum A_k exp(-s tau_k), Delta(jw) q = 0 = p Delta(jw), p Delta'(jw) q = 1 and
 
     Delta(2jw) h = B(q, q),   Delta(0) g = B(q, q*),   c = p [C(q, q, q*) + B(q*, h) + 2 B(q, g)]/2
