@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.contract.forms import SampledPrices
-from ecc.fluid.compiled import FloatRows, Floats, Integers, call, entry, optimized, unpacker
+from ecc.fluid.compiled import FloatRows, Floats, Integers, call, entry, inlined, optimized, unpacker
 from ecc.fluid.network.curves import (
     Curves,
     Paths,
@@ -151,6 +151,66 @@ def _rate(squares: Any, sent: Any, g: int, sigma: float) -> Any:
     return (at(squares[g], sigma) - at(squares[g], sigma - 1.0)) / bits if bits > 0.0 else 0.0
 
 
+@inlined
+def _price_of_path(g: int, zero: int, paths: Any, curves: Any, rules: Any, routers: Any) -> Any:
+    """Return (crossing of the price or -1, price, its tick) of the feedback that a group receives now."""
+    which, best, latest = -1, 0.0, 0.0
+    for c in range(paths.first[g], paths.first[g + 1]):
+        link, k = paths.links[c], int(curves.entered_at[c])
+        ticks = (k - zero - routers.tick[link]) // rules.per
+        price = routers.advertised[link, k]
+        if paths.responds[c] == 0 or price == -np.inf:
+            continue
+        if rules.combine == _SUM:
+            best += price
+            which = c
+        elif which < 0 or (price > best if rules.combine == _MAXIMUM else price < best):
+            which, best, latest = c, price, ticks
+    return which, best, latest
+
+
+@inlined
+def _receive(
+    g: int, i: int, t: float, h: float, zero: int, paths: Any, curves: Any, rules: Any, routers: Any, sources: Any
+) -> Any:  # fmt: skip
+    """Trace the data acknowledged at time i back along their path, and store the feedback of a new ACK.
+
+    Returns whether the source steps.
+    """
+    sent, last = curves.sent, paths.first[g + 1] - 1
+    look_back(paths, curves, g, i)
+    sigma = at(curves.origin[last], curves.entered_at[last])
+    # the first packet leaves at once
+    packets = 1.0 + np.floor(paths.acks_kept[g] * at(sent[g], sigma) / paths.packet[g] + 1e-9)
+    is_new = packets > sources.acked[g] and sigma >= zero + paths.start[g] / h
+    moves = False
+    if is_new and t < paths.stop[g] and paths.steady[g] <= 0.0:
+        sources.acked[g], sources.rtt[g] = packets, (i - sigma) * h
+        which, price, latest = _price_of_path(g, zero, paths, curves, rules, routers)
+        if which >= 0 and rules.timed != 0:
+            sources.price[g], sources.x_rtt[g] = price, _rate(sources.squares, sent, g, sigma)
+            if sources.due[g] == np.inf:
+                sources.due[g] = t + rules.record[_T]
+            sources.owner[g] = which
+        elif which >= 0 and (which != sources.owner[g] or latest > sources.stamp[g]):
+            # the price counts arrivals until its tick
+            closed = int(zero + routers.tick[paths.links[which]] + latest * rules.per)
+            counted = min(sigma, curves.origin[which, min(closed, i - 1)])
+            squares, since = sources.squares, sources.since[g]
+            arrived = at(sent[g], counted) - at(sent[g], since)
+            sources.x_rtt[g] = _rate(squares, sent, g, sigma)
+            if arrived > 0.0:
+                sources.x_rtt[g] = (at(squares[g], counted) - at(squares[g], since)) / arrived
+            sources.owner[g], sources.stamp[g], sources.price[g] = which, latest, price
+            sources.since[g] = max(since, counted)
+            sources.prices[g] += 1
+            moves = sources.prices[g] > _UNANSWERED
+    if rules.timed != 0 and t >= sources.due[g] - 1e-9 * h:
+        moves = t < paths.stop[g]
+        sources.due[g] += rules.record[_T]
+    return moves
+
+
 @entry
 def advance(
     begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
@@ -158,61 +218,19 @@ def advance(
 ) -> Any:  # fmt: skip
     """Take steps on the grid; return 0, or the status of a law that failed."""
     pointer, params = _pointers(rules.addresses)
-    record, sent, squares, counters = rules.record, curves.sent, sources.squares, routers.counters
-    start, stop, steady = paths.start, paths.stop, paths.steady
+    record, counters, sent, squares = rules.record, routers.counters, curves.sent, sources.squares
+    stop, steady = paths.stop, paths.steady
     for i in range(begin, end):
         t = (i - zero) * h
-        # sources: trace the data acknowledged now back along their path
         for g in range(len(paths.members)):
-            a, b = paths.first[g], paths.first[g + 1]
-            look_back(paths, curves, g, i)
-            sigma = at(curves.origin[b - 1], curves.entered_at[b - 1])
-            # the first packet leaves at once
-            packets = 1.0 + np.floor(paths.acks_kept[g] * at(sent[g], sigma) / paths.packet[g] + 1e-9)
-            moves = False
-            if packets > sources.acked[g] and sigma >= zero + start[g] / h and t < stop[g] and steady[g] <= 0.0:
-                sources.acked[g], sources.rtt[g] = packets, (i - sigma) * h
-                which, best, latest = -1, 0.0, 0.0
-                for c in range(a, b):
-                    link, k = paths.links[c], int(curves.entered_at[c])
-                    ticks = (k - zero - routers.tick[link]) // rules.per
-                    price = routers.advertised[link, k]
-                    if paths.responds[c] == 0 or price == -np.inf:
-                        continue
-                    if rules.combine == _SUM:
-                        best += price
-                        which = c
-                    elif which < 0 or (price > best if rules.combine == _MAXIMUM else price < best):
-                        which, best, latest = c, price, ticks
-                if which >= 0 and rules.timed != 0:
-                    sources.price[g], sources.x_rtt[g] = best, _rate(squares, sent, g, sigma)
-                    if sources.due[g] == np.inf:
-                        sources.due[g] = t + record[_T]
-                    sources.owner[g] = which
-                elif which >= 0 and (which != sources.owner[g] or latest > sources.stamp[g]):
-                    # the price counts arrivals until its tick
-                    closed = int(zero + routers.tick[paths.links[which]] + latest * rules.per)
-                    counted = min(sigma, curves.origin[which, min(closed, i - 1)])
-                    since = sources.since[g]
-                    arrived = at(sent[g], counted) - at(sent[g], since)
-                    sources.x_rtt[g] = _rate(squares, sent, g, sigma)
-                    if arrived > 0.0:
-                        sources.x_rtt[g] = (at(squares[g], counted) - at(squares[g], since)) / arrived
-                    sources.owner[g], sources.stamp[g], sources.price[g] = which, latest, best
-                    sources.since[g] = max(since, counted)
-                    sources.prices[g] += 1
-                    moves = sources.prices[g] > _UNANSWERED
-            if rules.timed != 0 and t >= sources.due[g] - 1e-9 * h:
-                moves = t < stop[g]
-                sources.due[g] += record[_T]
-            if moves:
+            if _receive(g, i, t, h, zero, paths, curves, rules, routers, sources):
                 record[_X], record[_X_RTT], record[_R] = sources.x[g], sources.x_rtt[g], sources.price[g]
                 record[_OWN_RTT] = sources.rtt[g]
                 status = call(rules.source, (pointer, pointer, params, pointer))
                 if status != 0:
                     return failed(rules.failed, SOURCE, g, t, status)
                 sources.x[g] = max(record[_RESULT], sources.floor[g] / sources.rtt[g])
-            now = min(h, max(0.0, t + h - start[g])) if t < stop[g] else 0.0
+            now = min(h, max(0.0, t + h - paths.start[g])) if t < stop[g] else 0.0
             rate = steady[g] if steady[g] > 0.0 else sources.x[g]
             now = min(now, (paths.size[g] - sent[g, i - 1]) / rate) if rate > 0.0 else 0.0
             sent[g, i] = sent[g, i - 1] + rate * now

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ecc.contract.forms import SteppedRates
-from ecc.fluid.compiled import FloatRows, Floats, Integers, call, entry, optimized, unpacker
+from ecc.fluid.compiled import FloatRows, Floats, Integers, call, entry, inlined, optimized, unpacker
 from ecc.fluid.network.curves import (
     Curves,
     Paths,
@@ -146,68 +146,88 @@ def _call_source_law(g: int, rules: Any, sources: Any) -> Any:
     return status, max(record[_RESULT], sources.lowest[g])
 
 
+@inlined
+def _preferred_offer(g: int, paths: Any, curves: Any, routers: Any, sources: Any) -> Any:
+    """Return (crossing of the preferred offer or -1, offer, its priority, largest refusal) of the feedback of a path.
+
+    The offer of the highest priority is preferred, and among equal priorities the lowest offer.
+    """
+    which, best, rank, worst = -1, np.inf, -np.inf, 0.0
+    for c in range(paths.first[g], paths.first[g + 1]):
+        link, k = paths.links[c], int(curves.entered_at[c])
+        worst = max(worst, routers.refusal[link, k])
+        priority, offer = routers.priority[link, k], min(routers.advertised[link, k], sources.desired[g])
+        if paths.responds[c] != 0 and (priority > rank or (priority == rank and offer < best)):
+            which, best, rank = c, offer, priority
+    return which, best, rank, worst
+
+
+@inlined
+def _respond(
+    g: int, i: int, t: float, zero: int, rules: Any, paths: Any, curves: Any, routers: Any, sources: Any
+) -> Any:  # fmt: skip
+    """Let a source with new feedback change its bottleneck or its rate after its wait; return a status."""
+    x, proposed, owner = sources.x, sources.proposed, sources.owner
+    which, best, rank, worst = _preferred_offer(g, paths, curves, routers, sources)
+    moves, switches = False, False
+    if which >= 0 and owner[g] < 0:
+        moves = switches = True
+    elif which >= 0:
+        interval = (int(curves.entered_at[owner[g]]) - zero - routers.tick[paths.links[owner[g]]]) // _PER_INTERVAL
+        if sources.first_interval[g] == _NOT_YET:
+            sources.first_interval[g] = interval
+        moves = interval > sources.first_interval[g] + sources.wait[g]
+        close = abs(x[g] - sources.offered[g]) <= rules.near * sources.offered[g]
+        switches = which != owner[g] and (close or rank > 0.0 or rules.priority == 0)
+    status = 0
+    if moves:
+        sources.offered[g] = best
+        if switches:
+            owner[g] = which
+            if rules.priority == 0 and best < x[g]:  # a link chosen for its offer is approached at once
+                status, x[g] = _call_source_law(g, rules, sources)
+            proposed[g] = x[g]
+        else:
+            if worst <= 0.0:
+                x[g] = proposed[g]
+            status, proposed[g] = _call_source_law(g, rules, sources)
+            if rules.needs_approval == 0 or proposed[g] < x[g]:
+                x[g] = proposed[g]
+        if status != 0:
+            return failed(rules.failed, SOURCE, g, t, status)
+        sources.changed[g], sources.first_interval[g] = i, _NOT_YET
+        sources.wait[g] = rules.switch_wait if switches else rules.step_wait
+    return status
+
+
 @entry
 def advance(
     begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
     sources: Sources,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; return 0, or the status of a law that failed."""
-    sent, requested, origin, met = curves.sent, sources.requested, curves.origin, curves.entered_at
-    x, proposed, owner, counters = sources.x, sources.proposed, sources.owner, routers.counters
-    start, stop, steady, advertised = paths.start, paths.stop, paths.steady, routers.advertised
+    sent, requested, origin, counters = curves.sent, sources.requested, curves.origin, routers.counters
+    stop, steady, owner = paths.stop, paths.steady, sources.owner
     for i in range(begin, end):
         t = (i - zero) * h
-        # sources: trace the data acknowledged now back along their path
         for g in range(len(paths.members)):
-            a, b = paths.first[g], paths.first[g + 1]
+            last = paths.first[g + 1] - 1
             look_back(paths, curves, g, i)
-            sigma = at(origin[b - 1], met[b - 1])
+            sigma = at(origin[last], curves.entered_at[last])
             packets = np.floor(at(sent[g], sigma) / paths.packet[g] + 1e-9)
-            counts = packets > sources.acked[g] and sigma >= sources.changed[g] and t < stop[g] and steady[g] <= 0.0
-            counts = counts and at(sent[g], sigma) >= sources.responds_after[g]
-            if sigma >= zero + start[g] / h:
+            responds = packets > sources.acked[g] and sigma >= sources.changed[g]
+            responds = responds and t < stop[g] and steady[g] <= 0.0
+            if sigma >= zero + paths.start[g] / h:
                 sources.acked[g] = packets
-            if counts:
-                which, best, rank, worst = -1, np.inf, -np.inf, 0.0
-                for c in range(a, b):
-                    link, k = paths.links[c], int(met[c])
-                    worst = max(worst, routers.refusal[link, k])
-                    priority, offer = routers.priority[link, k], min(advertised[link, k], sources.desired[g])
-                    if paths.responds[c] != 0 and (priority > rank or (priority == rank and offer < best)):
-                        which, best, rank = c, offer, priority
-                moves, switches = False, False
-                if which >= 0 and owner[g] < 0:
-                    moves = switches = True
-                elif which >= 0:
-                    interval = (int(met[owner[g]]) - zero - routers.tick[paths.links[owner[g]]]) // _PER_INTERVAL
-                    if sources.first_interval[g] == _NOT_YET:
-                        sources.first_interval[g] = interval
-                    moves = interval > sources.first_interval[g] + sources.wait[g]
-                    close = abs(x[g] - sources.offered[g]) <= rules.near * sources.offered[g]
-                    switches = which != owner[g] and (close or rank > 0.0 or rules.priority == 0)
-                if moves:
-                    sources.offered[g] = best
-                    status = 0
-                    if switches:
-                        owner[g] = which
-                        if rules.priority == 0 and best < x[g]:  # a link chosen for its offer is approached at once
-                            status, x[g] = _call_source_law(g, rules, sources)
-                        proposed[g] = x[g]
-                    else:
-                        if worst <= 0.0:
-                            x[g] = proposed[g]
-                        status, proposed[g] = _call_source_law(g, rules, sources)
-                        if rules.needs_approval == 0 or proposed[g] < x[g]:
-                            x[g] = proposed[g]
-                    if status != 0:
-                        return failed(rules.failed, SOURCE, g, t, status)
-                    sources.changed[g], sources.first_interval[g] = i, _NOT_YET
-                    sources.wait[g] = rules.switch_wait if switches else rules.step_wait
-            now = min(h, max(0.0, t + h - start[g])) if t < stop[g] else 0.0
-            rate = steady[g] if steady[g] > 0.0 else x[g]
+            if responds and at(sent[g], sigma) >= sources.responds_after[g]:
+                status = _respond(g, i, t, zero, rules, paths, curves, routers, sources)
+                if status != 0:
+                    return status
+            now = min(h, max(0.0, t + h - paths.start[g])) if t < stop[g] else 0.0
+            rate = steady[g] if steady[g] > 0.0 else sources.x[g]
             now = min(now, (paths.size[g] - sent[g, i - 1]) / rate)
             sent[g, i] = sent[g, i - 1] + rate * now
-            requested[g, i] = requested[g, i - 1] + (rate if steady[g] > 0.0 else proposed[g]) * now
+            requested[g, i] = requested[g, i - 1] + (rate if steady[g] > 0.0 else sources.proposed[g]) * now
             curves.bottleneck[g, i] = paths.links[owner[g]] if owner[g] >= 0 and steady[g] <= 0.0 else -1
             if sent[g, i] >= paths.size[g] and stop[g] > t:
                 stop[g] = t
@@ -225,7 +245,7 @@ def advance(
                 curves.bottleneck[g, max(0, int(late))] == link
                 and sources.desired[g] >= routers.advertised[link, i - 1]
             ):
-                opens, ends = zero + start[g] / h, zero + stop[g] / h
+                opens, ends = zero + paths.start[g] / h, zero + stop[g] / h
                 counters[link, _TOOK] += flows_of_crossing * h * max(0.0, min(late, ends) - max(early, opens))
             else:
                 counters[link, _OTHERS] += proposing
