@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ecc.contract.forms import GrantedWindows
 from ecc.contract.protocol import Protocol
-from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, optimized, unpacker
+from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, inlined, optimized, unpacker
 from ecc.fluid.network.curves import (
     OTHER,
     Curves,
@@ -181,86 +181,105 @@ def advance(
     sources: Sources,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; return 0, or the status of a law that failed."""
-    record, sent, start, stop, steady = rules.record, curves.sent, paths.start, paths.stop, paths.steady
-    window, srtt, opened, acked = sources.window, sources.srtt, sources.opened, sources.acked
     for i in range(begin, end):
         t = (i - zero) * h
-        # sources: trace the data acknowledged now back along their path
         for g in range(len(paths.members)):
-            last = paths.first[g + 1] - 1
-            sigma = look_back(paths, curves, g, i)
-            bits = at(curves.arrived[last], curves.entered_at[last])
-            more = max(0.0, bits - acked[g])
-            acked[g] = max(acked[g], bits)
-            D = (i - sigma) * h
-            curves.bottleneck[g, i], sent[g, i] = curves.bottleneck[g, i - 1], sent[g, i - 1]
-            if t >= stop[g]:
-                continue
-            if steady[g] > 0.0:
-                sent[g, i] = min(sent[g, i - 1] + steady[g] * min(h, max(0.0, t + h - start[g])), paths.size[g])
-            else:
-                if opened[g] == 0 and t >= start[g]:
-                    sent[g, i] = max(sent[g, i - 1], sources.opening[g])
-                    if sigma >= zero + start[g] / h:
-                        opened[g], window[g], srtt[g] = 1, sources.initial[g], D
-                if opened[g] > 0:
-                    srtt[g] += (D - srtt[g]) * min(1.0, _SMOOTHING * more / paths.packet[g])
-                    k = min(int(np.ceil(curves.left_at[last])), i - 1)
-                    record[_X] = window[g]
-                    share = more * paths.survives[g] / paths.reaches[last] * paths.acks_kept[g]
-                    record[_R] = share * routers.grants[last, k] * srtt[g]
-                    if record[_R] != 0.0:
-                        status, new_window = _call_law(rules.source, rules)
-                        if status != 0:
-                            return failed(rules.failed, SOURCE, g, t, status)
-                        window[g] = max(new_window, paths.packet[g])
-                        curves.bottleneck[g, i] = routers.granter[last, k]
-                    allowed = at(sent[g], sigma) + window[g]  # data sent after sigma are in flight
-                    if rules.paced != 0:
-                        allowed = min(allowed, sent[g, i - 1] + h * window[g] / srtt[g])
-                    sent[g, i] = min(max(sent[g, i - 1], allowed), paths.size[g])
-                    sources.rtt[g, i], sources.spacing[g, i] = srtt[g], srtt[g] / window[g]
-            if sent[g, i] >= paths.size[g]:
-                stop[g] = t
-
-        # arrivals at the queues, departures from them, and the counters of routers
+            status = _move_source(paths, curves, rules, routers, sources, g, i, t, h, zero)
+            if status != 0:
+                return status
         clear(curves)
         for c in range(len(paths.links)):
-            g, b = paths.owner[c], routers.state[paths.links[c]]
-            new = arrive(paths, curves, c, i)
-            k = max(0, min(int(np.ceil(curves.origin[c, i])), i))
-            if paths.responds[c] != 0 and new > 0.0 and sources.rtt[g, k] > 0.0:
-                took = paths.members[g] * new * sources.spacing[g, k]
-                b[_TIME] += took
-                b[_RTT_TIME] += took * sources.rtt[g, k]
-                b[_LARGEST] = max(b[_LARGEST], sources.rtt[g, k])
+            _count_arrivals(paths, curves, routers, sources, c, i)
         for link in range(len(paths.buffer)):
             serve(paths, curves, link, i)
             routers.state[link, _BITS] += curves.incoming[link]
         drop(paths, curves, i)
         for c in range(len(paths.links)):
             _grant(paths, curves, routers, sources, c, i)
-
-        # routers check their queues, and close their intervals
         for link in range(len(paths.buffer)):
-            b = routers.state[link]
-            queue = curves.into[link, i] - curves.out[link, i]
-            b[_LOW] = min(b[_LOW], queue)
-            if t < min(b[_DUE], b[_LOOKS]) - 1e-9 * h:
-                continue
-            record[_C], record[_D], record[_Q] = paths.capacity[link, i], b[_RTT], queue
-            if t >= b[_LOOKS] - 1e-9 * h:
-                b[_LOWEST], b[_LOW] = b[_LOW], record[_Q]
-                status, soon = _call_law(rules.queue_interval, rules)
+            status = _move_router(paths, curves, rules, routers, link, i, t, h)
+            if status != 0:
+                return status
+    return 0
+
+
+@inlined
+def _move_source(
+    paths: Any, curves: Any, rules: Any, routers: Any, sources: Any, g: int, i: int, t: float, h: float, zero: int
+) -> Any:
+    """Let a source respond to the data acknowledged now, and send; return 0, or the status of a law that failed."""
+    record, sent, start, stop, steady = rules.record, curves.sent, paths.start, paths.stop, paths.steady
+    window, srtt, opened, acked = sources.window, sources.srtt, sources.opened, sources.acked
+    last = paths.first[g + 1] - 1
+    sigma = look_back(paths, curves, g, i)
+    bits = at(curves.arrived[last], curves.entered_at[last])
+    more = max(0.0, bits - acked[g])
+    acked[g] = max(acked[g], bits)
+    D = (i - sigma) * h
+    curves.bottleneck[g, i], sent[g, i] = curves.bottleneck[g, i - 1], sent[g, i - 1]
+    if t >= stop[g]:
+        return 0
+    if steady[g] > 0.0:
+        sent[g, i] = min(sent[g, i - 1] + steady[g] * min(h, max(0.0, t + h - start[g])), paths.size[g])
+    else:
+        if opened[g] == 0 and t >= start[g]:
+            sent[g, i] = max(sent[g, i - 1], sources.opening[g])
+            if sigma >= zero + start[g] / h:
+                opened[g], window[g], srtt[g] = 1, sources.initial[g], D
+        if opened[g] > 0:
+            srtt[g] += (D - srtt[g]) * min(1.0, _SMOOTHING * more / paths.packet[g])
+            k = min(int(np.ceil(curves.left_at[last])), i - 1)
+            record[_X] = window[g]
+            share = more * paths.survives[g] / paths.reaches[last] * paths.acks_kept[g]
+            record[_R] = share * routers.grants[last, k] * srtt[g]
+            if record[_R] != 0.0:
+                status, new_window = _call_law(rules.source, rules)
                 if status != 0:
-                    return failed(rules.failed, QUEUE_INTERVAL, link, t, status)
-                b[_LOOKS] = t + soon
-            if t >= b[_DUE] - 1e-9 * h:
-                if b[_TIME] > 0.0:
-                    b[_RTT] = b[_LARGEST] if rules.longest != 0 else b[_RTT_TIME] / b[_TIME]
-                status = _set_grants(b, link, t, b[_BITS], rules)
-                if status != 0:
-                    return status
+                    return failed(rules.failed, SOURCE, g, t, status)
+                window[g] = max(new_window, paths.packet[g])
+                curves.bottleneck[g, i] = routers.granter[last, k]
+            allowed = at(sent[g], sigma) + window[g]  # data sent after sigma are in flight
+            if rules.paced != 0:
+                allowed = min(allowed, sent[g, i - 1] + h * window[g] / srtt[g])
+            sent[g, i] = min(max(sent[g, i - 1], allowed), paths.size[g])
+            sources.rtt[g, i], sources.spacing[g, i] = srtt[g], srtt[g] / window[g]
+    if sent[g, i] >= paths.size[g]:
+        stop[g] = t
+    return 0
+
+
+@inlined
+def _count_arrivals(paths: Any, curves: Any, routers: Any, sources: Any, c: int, i: int) -> None:
+    """Let data arrive at a queue, and count their RTTs and sending time at its router."""
+    g, b = paths.owner[c], routers.state[paths.links[c]]
+    new = arrive(paths, curves, c, i)
+    k = max(0, min(int(np.ceil(curves.origin[c, i])), i))
+    if paths.responds[c] != 0 and new > 0.0 and sources.rtt[g, k] > 0.0:
+        took = paths.members[g] * new * sources.spacing[g, k]
+        b[_TIME] += took
+        b[_RTT_TIME] += took * sources.rtt[g, k]
+        b[_LARGEST] = max(b[_LARGEST], sources.rtt[g, k])
+
+
+@inlined
+def _move_router(paths: Any, curves: Any, rules: Any, routers: Any, link: int, i: int, t: float, h: float) -> Any:
+    """Let a router check its queue, and close its interval; return 0, or the status of a law that failed."""
+    b, record = routers.state[link], rules.record
+    queue = curves.into[link, i] - curves.out[link, i]
+    b[_LOW] = min(b[_LOW], queue)
+    if t < min(b[_DUE], b[_LOOKS]) - 1e-9 * h:
+        return 0
+    record[_C], record[_D], record[_Q] = paths.capacity[link, i], b[_RTT], queue
+    if t >= b[_LOOKS] - 1e-9 * h:
+        b[_LOWEST], b[_LOW] = b[_LOW], record[_Q]
+        status, soon = _call_law(rules.queue_interval, rules)
+        if status != 0:
+            return failed(rules.failed, QUEUE_INTERVAL, link, t, status)
+        b[_LOOKS] = t + soon
+    if t >= b[_DUE] - 1e-9 * h:
+        if b[_TIME] > 0.0:
+            b[_RTT] = b[_LARGEST] if rules.longest != 0 else b[_RTT_TIME] / b[_TIME]
+        return _set_grants(b, link, t, b[_BITS], rules)
     return 0
 
 
