@@ -67,8 +67,8 @@ class LinkEnv:
 class FlowEnv:
     """The environment of the hooks of a flow (`ecc/native/core/env.h`).
 
-    They may write `rate`, `window`, `timer`, `counter`, and further timers up to `n_timers`; `on_receive` may write
-    `control_size` and `control_kind` only.
+    They may write `rate`, `window`, `timer`, `counter`, and further timers up to `n_timers`. `on_receive` and
+    `on_report` may write only `control_size`, `control_kind` and, if there is an `on_report`, `timer`.
     """
 
     now: float

@@ -60,7 +60,8 @@ def check_hooks(protocol: Protocol) -> None:
     ------
     ValueError
         It replaces a law or another entry of a class whose hooks do not depend on it; it has a loss_response_law and no
-        hook on_loss; it declares ECN, and no hook of its flows reads marks.
+        hook on_loss; it declares ECN, and no hook of its flows reads marks; its receivers report, and no hook starts
+        the reports or receives them.
     """
     kind = type(protocol)
     author = next((cls for cls in kind.__mro__ if _writes_hooks(protocol, cls)), Protocol)
@@ -90,6 +91,11 @@ def check_hooks(protocol: Protocol) -> None:
             raise ValueError(
                 f"{kind.__name__} must have the packet hook on_loss: it has a loss_response_law, and none of "
                 f"{', '.join(hooks)} responds to a loss"
+            )
+        if missing := [name for name in ("on_receive", "on_control") if "on_report" in hooks and name not in hooks]:
+            raise ValueError(
+                f"{kind.__name__} must have the packet hook {missing[0]}: it has on_report, whose timer on_receive "
+                "starts and whose packets on_control receives"
             )
         if protocol.ecn_echo is not None and not any(uses_field(hook, "marked") for hook in hooks.values()):
             raise ValueError(

@@ -460,7 +460,8 @@ class Protocol:
     """Optional fields of `env` that hooks read: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""
     n_timers: ClassVar[int] = 1
     """Number of timers of a flow, up to 4: hooks set them by `env.timer`, `env.timer_1`, ..., and `on_timer` finds the
-    expired one in `env.kind`, from 0. (Bytes sent are counted separately: `env.counter`, `on_count`.)"""
+    expired one in `env.kind`, from 0. (Bytes sent are counted separately: `env.counter`, `on_count`. The receiver has a
+    timer of its own for reports: `on_receive` or `on_report` sets it by `env.timer`, and it calls `on_report`.)"""
     opening_size: ClassVar[int] = 0
     """Size of the packets that a flow sends until its first ACK [bytes]; 0: the size of all others."""
     phase_jitter: ClassVar[str | None] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -249,7 +249,7 @@ def _compiled(
     side: str, states: NDArray[np.void], part: Part, params: NDArray[np.void], hooks: Mapping[str, Hook]
 ) -> CompiledHooks:
     names, env = _SIDES[side]
-    writable = {name: _writable(side, name, part.protocol) for name in names}
+    writable = {name: _writable(side, name, part.protocol, hooks) for name in names}
     unreadable = {name: _unreadable(side, name, part.protocol) for name in names}
     try:
         return compile_hooks(
@@ -272,12 +272,14 @@ def _hint(protocol: Protocol, refusal: str) -> str:
     return f"{name} of {kind} is not a parameter: annotate it, and decorate the class with @dataclass(frozen=True)"
 
 
-def _writable(side: str, name: str, protocol: Protocol) -> tuple[str, ...]:
-    """Return the fields of env that the engine reads after a hook."""
+def _writable(side: str, name: str, protocol: Protocol, hooks: Collection[str]) -> tuple[str, ...]:
+    """Return the fields of env that the engine reads after a hook, one of these hooks."""
     if side == "links":
         return (*_OF_PACKETS.get(name, ()), "next_interval")
-    if name in ("on_receive", "on_stop"):
-        return ("control_size", "control_kind") if name == "on_receive" else ()
+    if name == "on_stop":
+        return ()
+    if name in ("on_receive", "on_report"):
+        return ("control_size", "control_kind", *(["timer"] if "on_report" in hooks else []))
     return ("rate", "window", "timer", *(f"timer_{k}" for k in range(1, protocol.n_timers)), "counter")
 
 

@@ -254,6 +254,7 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
     flow->on_count = hooks & 2 ? flow_hook : NULL;
     flow->on_control = hooks & 8 ? flow_hook : NULL;
     flow->on_restart = hooks & 16 ? flow_hook : NULL;
+    flow->on_report = hooks & 32 ? flow_hook : NULL;
     flow->trimmed_size = (selector & 20) == 20 && flow->transport == ECC_TRANSPORT_NONE ? 60 : 0;
     flow->uses_prr = flow->transport >= ECC_TRANSPORT_SACK && (selector & 16) != 0 ? 1 + (selector & 1) : ECC_PRR_NEVER;
     flow->priority = (int32_t) (selector >> 5);

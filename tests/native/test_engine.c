@@ -1618,6 +1618,70 @@ trim_large(void *state, void *header, void *params, void *env)
     return 0;
 }
 
+typedef struct {
+    int64_t received;
+    int64_t reports;
+    double last;
+} reporter_t;
+
+static int32_t
+begin_reports(void *state, void *header, void *params, void *env)
+{
+    (void) header;
+    (void) params;
+    if (((reporter_t *) state)->received++ == 0) {
+        ((ecc_flow_env_t *) env)->timer = 0.01;
+    }
+    return 0;
+}
+
+static int32_t
+send_report(void *state, void *header, void *params, void *env)
+{
+    (void) params;
+    *(int64_t *) header = ((reporter_t *) state)->received;
+    ((ecc_flow_env_t *) env)->control_size = 64;
+    ((ecc_flow_env_t *) env)->timer = 0.01;
+    return 0;
+}
+
+static int32_t
+note_report(void *state, void *header, void *params, void *env)
+{
+    reporter_t *reporter = state;
+
+    (void) params;
+    reporter->reports++;
+    reporter->last = ((ecc_flow_env_t *) env)->now;
+    CHECK_EQUAL(*(int64_t *) header, reporter->reports + 1); /* a packet arrives with each report */
+    return 0;
+}
+
+/* S-210: packets arrive 3 ms after their emission, reports leave each 10 ms from then on, and arrive 5 ms later. */
+static void
+receivers_report_by_hand(void)
+{
+    static const char kinds[] = { ECC_TRANSPORT_NONE, ECC_TRANSPORT_SACK };
+
+    for (size_t k = 0; k < sizeof(kinds); k++) {
+        reporter_t reporter = { 0 };
+        ecc_engine_t *engine;
+
+        set_up(a_link(8e6, 2 * MS, -1), 1, a_flow(8e5, 0.0, 5 * MS));
+        setup.flows[0].transport = kinds[k];
+        setup.flows[0].initial_rto = SECOND;
+        setup.flows[0].state = &reporter;
+        setup.flows[0].on_receive = begin_reports;
+        setup.flows[0].on_report = send_report;
+        setup.flows[0].on_control = note_report;
+        engine = new_engine();
+        (void) run(engine, 100 * MS);
+        CHECK_EQUAL(reporter.reports, 9);
+        CHECK(fabs(reporter.last - 0.098) < 1e-12);
+        ecc_engine_free(engine);
+    }
+}
+
 static int32_t
 fail_on_control(void *state, void *header, void *params, void *env)
 {
@@ -1755,6 +1819,7 @@ main(void)
     what_is_written_may_outgrow_the_window_of_a_transfer();
     the_longest_path_takes_for_ever();
     a_probe_may_be_of_the_largest_size();
+    receivers_report_by_hand();
     a_damaged_checkpoint_is_refused_or_runs_on();
     return 0;
 }

@@ -86,7 +86,7 @@ def test_environments_are_read_from_the_header():
     )
     assert FLOW_HOOKS == (
         "on_start", "on_send", "on_receive", "on_ack", "on_loss", "on_timer", "on_stop", "on_count", "on_control",
-        "on_restart",
+        "on_restart", "on_report",
     )  # fmt: skip
     for dtype in (LINK_ENV, FLOW_ENV, LINK, EVENT):
         assert all(dtype[name].itemsize == 8 for name in dtype.names)

@@ -186,13 +186,24 @@ def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
 def flow_on_receive(flow: Any, header: Any, p: Any, env: Any) -> None:
     header.rate = 0.5 * header.rate + env.random + env.now
     env.rate = -1.0  # ignored
-    env.timer = 0.5  # neither
     env.counter = 1  # neither
+    env.timer = 0.03 if flow.received % 8 == 1 else -1.0  # ignored without on_report
     flow.received += 1
     flow.marks += env.marked
     if flow.received % 3 == 0 or env.marked > 0:
         env.control_size = 64 + 10 * (flow.received % 5)
         env.control_kind = flow.received % 7
+
+
+def flow_on_report(flow: Any, header: Any, p: Any, env: Any) -> None:
+    flow.mix = seen_by_flow(flow, env) + header.rate + header.hops
+    header.rate = env.random + env.now
+    env.rate = -1.0  # ignored
+    env.timer = 0.0 if flow.received % 17 == 3 and flow.marks == 0 else 0.007
+    flow.marks += 1
+    if flow.received % 2 == 0:
+        env.control_size = 100
+        env.control_kind = 8
 
 
 def flow_on_control(flow: Any, header: Any, p: Any, env: Any) -> None:

@@ -59,8 +59,8 @@ typedef struct {
     double timer_2;       /* w: as timer_1 */
     double timer_3;       /* w: as timer_1 */
     int64_t counter;      /* w: bytes that the flow sends from now until on_count, < 1: not set */
-    int64_t control_size; /* w: bytes of a packet that the receiver sends to on_control, < 1: none; on_receive only */
-    int64_t control_kind; /* w: >= 0, the kind that on_control receives; on_receive only */
+    int64_t control_size; /* w: bytes of a packet to on_control, < 1: none; on_receive and on_report only */
+    int64_t control_kind; /* w: >= 0, the kind that on_control receives; on_receive and on_report only */
     int64_t limited_by;   /* enum ecc_send_limit: why the last TRY-SEND sent no more (S-176) */
     double idle;          /* s since the last packet was sent; on_restart only, else 0 */
     double rto;           /* s, retransmission timeout; on_restart only, else 0 */

@@ -55,7 +55,7 @@
     X(CONTROL, "a control packet must have at most 2^30 bytes and a kind from 0 to 2^31 - 1")                          \
     X(QUEUE_INDEX, "queue index must be that of a queue of the link")                                                  \
     X(INTERVAL, "next interval must not be NaN s")                                                                     \
-    X(TIMER_STUCK, "timer must be >= 5e-13 s, or negative for none, after 100 smaller ones in calls of on_timer")      \
+    X(TIMER_STUCK, "timer must be >= 5e-13 s, or negative for none, after 100 smaller ones in calls of its hook")      \
     X(INTERVAL_STUCK, "next interval must be >= 5e-13 s, or 0 for none, after 100 consecutive smaller ones")           \
     X(HOOK_FAILED, "a hook failed")                                                                                    \
     X(RECORD_SIZE, "the record size of transfers must be a multiple of 8 bytes from 0 to 4096")                        \

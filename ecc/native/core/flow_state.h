@@ -171,10 +171,12 @@ typedef struct {
     int64_t until;      /* end of a reduction for marks, when all below is acknowledged; 0: no such reduction (S-166) */
 } ecc_prr_t;
 
-/* The timers of hooks of a flow, and its count (S-49, S-128); see alarms.h. */
+enum { ECC_REPORT_TIMER = ECC_MAX_TIMERS, ECC_N_ALARMS }; /* the timers of the sender, then that of the receiver */
+
+/* The timers of hooks of a flow, and its count (S-49, S-128, S-210); see alarms.h. */
 typedef struct {
-    ecc_ps_t timers[ECC_MAX_TIMERS]; /* expiry of each timer, or ECC_NEVER */
-    int64_t count;                   /* value of `sent` at which on_count is called, or INT64_MAX */
+    ecc_ps_t timers[ECC_N_ALARMS]; /* expiry of each timer, or ECC_NEVER */
+    int64_t count;                 /* value of `sent` at which on_count is called, or INT64_MAX */
 } ecc_alarms_t;
 
 /* The random phase of a flow (S-186) or of a link (S-189); see phase.h. */

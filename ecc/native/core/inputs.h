@@ -96,6 +96,7 @@ typedef struct {
     ecc_hook_t on_count;
     ecc_hook_t on_control;
     ecc_hook_t on_restart;
+    ecc_hook_t on_report;
 } ecc_flow_t;
 
 /* A transfer as the caller describes it; its template, an ecc_flow_t, has the rest. */

@@ -92,7 +92,8 @@ enum ecc_flow_hook {
     ECC_FLOW_ON_STOP,
     ECC_FLOW_ON_COUNT,
     ECC_FLOW_ON_CONTROL,
-    ECC_FLOW_ON_RESTART
+    ECC_FLOW_ON_RESTART,
+    ECC_FLOW_ON_REPORT
 };
 #define ECC_NO_HOOK (-1)
 

@@ -1,5 +1,6 @@
 /*
- * The timers of a flow that has several (S-49), and what it counts of what it sends (S-128).
+ * The timers of a flow that has several (S-49) or that of its receiver (S-210), and what it counts of what it sends
+ * (S-128).
  *
  * The calendar holds one TIMER a flow, that of the timer which expires first; of several at one instant each has an
  * event of its own, in the order of their numbers. Invariant (ecc_alarms_verify): TIMER is pending where a timer is
@@ -15,7 +16,7 @@
 bool
 ecc_alarms_are_needed(const ecc_flow_t *spec)
 {
-    return spec->on_count != NULL || spec->n_timers > 1;
+    return spec->on_count != NULL || spec->n_timers > 1 || spec->on_report != NULL;
 }
 
 void
@@ -23,7 +24,7 @@ ecc_alarms_init(ecc_engine_t *self, uint32_t index)
 {
     ecc_alarms_t *alarms = &self->alarms[index];
 
-    for (int k = 0; k < ECC_MAX_TIMERS; k++) {
+    for (int k = 0; k < ECC_N_ALARMS; k++) {
         alarms->timers[k] = ECC_NEVER;
     }
     alarms->count = INT64_MAX;
@@ -34,7 +35,7 @@ first(const ecc_alarms_t *alarms)
 {
     int found = 0;
 
-    for (int k = 1; k < ECC_MAX_TIMERS; k++) {
+    for (int k = 1; k < ECC_N_ALARMS; k++) {
         found = alarms->timers[k] < alarms->timers[found] ? k : found;
     }
     return found;

@@ -2,13 +2,13 @@
 #define ECC_ALARMS_H
 
 /*
- * Several timers of the hooks of a flow, which share its one TIMER (S-49), and a count of the bytes that it sends
- * (S-128). Flows whose hooks use neither have no such record.
+ * Several timers of the hooks of a flow, which share its one TIMER (S-49), also that of its receiver (S-210), and a
+ * count of the bytes that it sends (S-128). Flows whose hooks use none of these have no such record.
  */
 
 #include "core/state.h"
 
-/* Whether a flow has several timers, or counts what it sends. */
+/* Whether a flow has several timers or a report timer, or counts what it sends. */
 bool ecc_alarms_are_needed(const ecc_flow_t *spec);
 
 void ecc_alarms_init(ecc_engine_t *self, uint32_t flow);
@@ -16,7 +16,7 @@ void ecc_alarms_init(ecc_engine_t *self, uint32_t flow);
 static inline bool
 ecc_alarms_has_timers(const ecc_flow_t *spec)
 {
-    return spec->n_timers > 1 && spec->on_timer != NULL;
+    return (spec->n_timers > 1 && spec->on_timer != NULL) || spec->on_report != NULL;
 }
 
 /* A timer is set to a time, or to ECC_NEVER. */

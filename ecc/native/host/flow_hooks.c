@@ -98,7 +98,7 @@ call(ecc_engine_t *self, int hook_number, ecc_hook_t hook, ecc_hook_packet_t pac
     return ret == 0 ? 0 : fail_hook(self, index, hook_number, ret);
 }
 
-/* Adopts a timer that a hook has set, if the flow has on_timer. */
+/* Adopts a timer that a hook has set, if the flow has the hook that it calls. */
 static int
 set_timer(ecc_engine_t *self, uint32_t index, int hook_number, int timer, double seconds)
 {
@@ -109,7 +109,7 @@ set_timer(ecc_engine_t *self, uint32_t index, int hook_number, int timer, double
     if (isnan(seconds)) {
         return ecc_state_fail_flow(self, ECC_ERR_TIMER, index, hook_number, seconds);
     }
-    if (spec->on_timer == NULL) {
+    if (spec->on_timer == NULL && timer != ECC_REPORT_TIMER) {
         return 0;
     }
     wait = ecc_clock_ps(seconds);
@@ -258,11 +258,29 @@ ecc_flow_hooks_without_packet(ecc_engine_t *self, uint32_t index, int hook_numbe
     return call_and_adopt(self, hook_number, hook, without_packet(self, index, kind), false);
 }
 
+/* S-210: a hook of the receiver of an active flow has set the report timer. */
+static int
+adopt_report_timer(ecc_engine_t *self, uint32_t index, int hook_number)
+{
+    double timer = self->flow_env.timer;
+    bool is_set = self->flows[index].active && !(timer < 0.0);
+
+    return is_set ? set_timer(self, index, hook_number, ECC_REPORT_TIMER, timer) : 0;
+}
+
+int
+ecc_flow_hooks_report(ecc_engine_t *self, uint32_t index)
+{
+    int ret = call(self, ECC_FLOW_ON_REPORT, self->flows[index].spec->on_report, without_packet(self, index, 0), false);
+
+    return ret == 0 ? adopt_report_timer(self, index, ECC_FLOW_ON_REPORT) : ret;
+}
+
 int
 ecc_flow_hooks_receive(ecc_engine_t *self, const ecc_packet_t *packet)
 {
-    ecc_hook_t hook = self->flows[packet->flow].spec->on_receive;
-
+    const ecc_flow_t *spec = self->flows[packet->flow].spec;
+    ecc_hook_t hook = spec->on_receive;
     int ret;
 
     if (hook == NULL) {
@@ -274,7 +292,7 @@ ecc_flow_hooks_receive(ecc_engine_t *self, const ecc_packet_t *packet)
     }
     ret = call(self, ECC_FLOW_ON_RECEIVE, hook, seen(packet, 0), false);
     self->marked = 0;
-    return ret;
+    return ret == 0 && spec->on_report != NULL ? adopt_report_timer(self, packet->flow, ECC_FLOW_ON_RECEIVE) : ret;
 }
 
 int

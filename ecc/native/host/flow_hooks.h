@@ -33,10 +33,13 @@ double ecc_flow_hooks_least_timer(const ecc_engine_t *self, uint32_t flow);
 /* S-16: env as a hook without a packet would see it now; valid until the next call of a hook. */
 const ecc_flow_env_t *ecc_flow_hooks_env(ecc_engine_t *self, uint32_t flow);
 
+/* Calls on_report at the receiver (S-210), and adopts its timer. */
+ECC_MUST_CHECK int ecc_flow_hooks_report(ecc_engine_t *self, uint32_t flow);
+
 /* Calls on_control for a control packet that has arrived, and adopts env. */
 ECC_MUST_CHECK int ecc_flow_hooks_control(ecc_engine_t *self, const ecc_packet_t *packet);
 
-/* Calls on_receive or on_stop, and ignores env, except for the control packet of on_receive (S-129). */
+/* Calls on_receive or on_stop, and ignores env, except for control packet and timer of on_receive (S-129, S-210). */
 ECC_MUST_CHECK int ecc_flow_hooks_receive(ecc_engine_t *self, const ecc_packet_t *packet);
 ECC_MUST_CHECK int ecc_flow_hooks_stop(ecc_engine_t *self, uint32_t flow);
 

@@ -52,31 +52,6 @@ ecc_host_stop(ecc_engine_t *self, uint32_t index)
 }
 
 int
-ecc_host_timer(ecc_engine_t *self, uint32_t index)
-{
-    ecc_flow_state_t *flow = &self->flows[index];
-    int number = 0;
-    double timer;
-    int ret;
-
-    ecc_state_trace_flow(self, ECC_EVENT_TIMER, index, ecc_state_in_flight(flow));
-    if (ecc_alarms_has_timers(flow->spec)) {
-        number = ecc_alarms_expire(self, index);
-    }
-    ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_TIMER, flow->spec->on_timer, number);
-    if (ret != 0) {
-        return ret;
-    }
-    timer = ecc_flow_hooks_least_timer(self, index);
-    if (timer < 0.0 || ecc_clock_ps(timer) >= 1) {
-        flow->n_zero_waits = 0;
-    } else if (++flow->n_zero_waits == ECC_MAX_ZERO_WAITS) {
-        return ecc_state_fail_flow(self, ECC_ERR_TIMER_STUCK, index, ECC_FLOW_ON_TIMER, timer);
-    }
-    return ecc_sender_try_send(self, index);
-}
-
-int
 ecc_host_access(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
@@ -118,11 +93,29 @@ ecc_host_catch_up(ecc_engine_t *self, uint32_t index)
     }
 }
 
-/* S-129: the receiver of a packet sends a control packet, which starts with the header of the packet. */
-static int
-send_control(ecc_engine_t *self, uint32_t received)
+/* The content of a control packet: that of a packet at its receiver, or, without one, the header of on_report. */
+static void
+fill_control(ecc_engine_t *self, uint32_t index, uint32_t received, ecc_packet_t *packet)
 {
-    uint32_t index = ecc_packets_at(&self->packets, received)->flow;
+    const ecc_flow_state_t *flow = &self->flows[index];
+
+    if (received != ECC_NO_PACKET) {
+        memcpy(packet, ecc_packets_at(&self->packets, received), self->packets.stride);
+        return;
+    }
+    memset(packet, 0, self->packets.stride);
+    packet->flow = index;
+    packet->position = flow->position + (uint32_t) flow->spec->n_forward - 1;
+    memcpy(ecc_packets_header(packet), self->scratch, self->header_size);
+    if (flow->uses_sack) {
+        ecc_state_ack_info(self, packet)->sack = ECC_NO_SACK;
+    }
+}
+
+/* S-129, S-210: a receiver sends a control packet, for a packet that it has received or by its report timer. */
+static int
+send_control(ecc_engine_t *self, uint32_t index, int hook_number, uint32_t received)
+{
     const ecc_flow_state_t *flow = &self->flows[index];
     int64_t size = self->flow_env.control_size;
     int64_t kind = self->flow_env.control_kind;
@@ -131,17 +124,17 @@ send_control(ecc_engine_t *self, uint32_t received)
     int ret;
 
     if (size > ECC_MAX_PACKET_SIZE) {
-        return ecc_state_fail_flow(self, ECC_ERR_CONTROL, index, ECC_FLOW_ON_RECEIVE, (double) size);
+        return ecc_state_fail_flow(self, ECC_ERR_CONTROL, index, hook_number, (double) size);
     }
     if (kind < 0 || kind > ECC_MAX_CONTROL_KIND) {
-        return ecc_state_fail_flow(self, ECC_ERR_CONTROL, index, ECC_FLOW_ON_RECEIVE, (double) kind);
+        return ecc_state_fail_flow(self, ECC_ERR_CONTROL, index, hook_number, (double) kind);
     }
     ret = ecc_packets_allocate(&self->packets, &self->memory, &id);
     if (ret != 0) {
         return ecc_state_fail_flow(self, ret, index, ECC_NO_HOOK, self->packets.n_used);
     }
     packet = ecc_packets_at(&self->packets, id);
-    memcpy(packet, ecc_packets_at(&self->packets, received), self->packets.stride);
+    fill_control(self, index, received, packet);
     packet->sent = self->now;
     packet->offset = kind;
     packet->size = -(int32_t) size;
@@ -156,6 +149,54 @@ send_control(ecc_engine_t *self, uint32_t received)
         return ecc_transit_arrive(self, id);
     }
     return flow->needs_receiver ? ecc_receiver_return(self, id) : ecc_path_return(self, id);
+}
+
+/* S-49: a hook that sets its timer again and again without a wait stops the run. */
+static int
+check_wait(ecc_engine_t *self, uint32_t index, int hook_number, double timer)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+
+    if (timer < 0.0 || ecc_clock_ps(timer) >= 1) {
+        flow->n_zero_waits = 0;
+    } else if (++flow->n_zero_waits == ECC_MAX_ZERO_WAITS) {
+        return ecc_state_fail_flow(self, ECC_ERR_TIMER_STUCK, index, hook_number, timer);
+    }
+    return 0;
+}
+
+/* S-210: the report timer of a receiver expires. */
+static int
+report(ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_t *spec = self->flows[index].spec;
+    int ret = ecc_flow_hooks_report(self, index);
+
+    if (ret == 0 && self->flow_env.control_size >= 1 && spec->on_control != NULL) {
+        ret = send_control(self, index, ECC_FLOW_ON_REPORT, ECC_NO_PACKET);
+    }
+    return ret == 0 ? check_wait(self, index, ECC_FLOW_ON_REPORT, self->flow_env.timer) : ret;
+}
+
+int
+ecc_host_timer(ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    int number = 0;
+    int ret;
+
+    ecc_state_trace_flow(self, ECC_EVENT_TIMER, index, ecc_state_in_flight(flow));
+    if (ecc_alarms_has_timers(flow->spec)) {
+        number = ecc_alarms_expire(self, index);
+    }
+    if (number == ECC_REPORT_TIMER) {
+        return report(self, index);
+    }
+    ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_TIMER, flow->spec->on_timer, number);
+    if (ret == 0) {
+        ret = check_wait(self, index, ECC_FLOW_ON_TIMER, ecc_flow_hooks_least_timer(self, index));
+    }
+    return ret == 0 ? ecc_sender_try_send(self, index) : ret;
 }
 
 /* S-60: once all data of a transfer is received, the delay of its subsequent transfer begins. */
@@ -203,7 +244,7 @@ ecc_host_receive(ecc_engine_t *self, uint32_t id)
     }
     ret = ecc_flow_hooks_receive(self, packet);
     if (ret == 0 && self->flow_env.control_size >= 1 && flow->spec->on_control != NULL) {
-        ret = send_control(self, id);
+        ret = send_control(self, packet->flow, ECC_FLOW_ON_RECEIVE, id);
     }
     if (ret != 0) {
         return ret;

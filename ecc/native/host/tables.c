@@ -36,7 +36,7 @@ ecc_tables_init(ecc_engine_t *self, const ecc_config_t *config)
         const ecc_flow_t *spec = i < config->n_flows ? &config->flows[i] : &config->templates[i - config->n_flows];
         self->wants_transports = self->wants_transports || spec->transport != ECC_TRANSPORT_NONE;
         self->wants_stops = self->wants_stops || spec->stop >= 0;
-        self->wants_timers = self->wants_timers || spec->on_timer != NULL;
+        self->wants_timers = self->wants_timers || spec->on_timer != NULL || spec->on_report != NULL;
         self->wants_alarms = self->wants_alarms || ecc_alarms_are_needed(spec);
         self->wants_phases = self->wants_phases || spec->phase_jitter != 0;
         self->wants_sack = self->wants_sack || spec->transport >= ECC_TRANSPORT_SACK;

@@ -186,15 +186,20 @@ move_alarms(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
     ecc_alarms_t *alarms = &self->alarms[index];
-    int64_t n_timers = flow->active && ecc_alarms_has_timers(flow->spec) ? flow->spec->n_timers : 0;
+    bool has_timers = flow->active && ecc_alarms_has_timers(flow->spec);
+    int64_t n_timers = has_timers && flow->spec->on_timer != NULL ? flow->spec->n_timers : 0;
 
+    n_timers = has_timers && flow->spec->on_timer != NULL && n_timers == 0 ? 1 : n_timers;
     for (int64_t k = 0; k < n_timers; k++) {
         ecc_archive_whole(archive, &alarms->timers[k], self->now, ECC_NEVER);
+    }
+    if (has_timers && flow->spec->on_report != NULL) {
+        ecc_archive_whole(archive, &alarms->timers[ECC_REPORT_TIMER], self->now, ECC_NEVER);
     }
     if (flow->active && flow->spec->on_count != NULL) {
         ecc_archive_whole(archive, &alarms->count, 0, INT64_MAX);
     }
-    if (n_timers > 0 && ecc_archive_reads(archive)) {
+    if (has_timers && ecc_archive_reads(archive)) {
         ecc_alarms_schedule(self, index);
     }
 }

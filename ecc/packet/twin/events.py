@@ -47,6 +47,7 @@ from ecc.packet.twin.state import (
     NO_END,
     NOT_ECT,
     OLD,
+    REPORT_TIMER,
     SCALABLE,
     STEP,
     WORD,
@@ -744,12 +745,26 @@ class Twin:
     def timer(self, flow: TwinFlow) -> None:
         number = min(k for k, time in flow.timers.items() if time == self.now)
         self.set_flow_timer(flow, number, NEVER)
-        wait = self.call_flow(flow, "on_timer", kind=number)
+        if number == REPORT_TIMER:
+            self.report(flow)
+            return
+        self.check_wait(flow, "on_timer", self.call_flow(flow, "on_timer", kind=number))
+        self.try_send(flow)
+
+    def check_wait(self, flow: TwinFlow, name: str, wait: float) -> None:
+        """Stop the run if a hook sets its timer again and again without a wait (S-49)."""
         flow.n_zero_waits = flow.n_zero_waits + 1 if wait >= 0.0 and to_ps(wait) < 1 else 0
         if flow.n_zero_waits == MAX_ZERO_WAITS:
-            text = "timer must be >= 5e-13 s, or negative for none, after 100 smaller ones in calls of on_timer"
-            raise self.error(flow, "on_timer", text, wait)
-        self.try_send(flow)
+            text = "timer must be >= 5e-13 s, or negative for none, after 100 smaller ones in calls of its hook"
+            raise self.error(flow, name, text, wait)
+
+    def report(self, flow: TwinFlow) -> None:
+        """The report timer of a receiver expires (S-210)."""
+        headers = self.blank_headers()
+        env = self.call_at_receiver(flow, "on_report", None, headers)
+        if env.control_size >= 1 and "on_control" in flow.hooks:
+            self.send_control(flow, "on_report", headers, env)
+        self.check_wait(flow, "on_report", env.timer)
 
     def set_flow_timer(self, flow: TwinFlow, number: int, time: int) -> None:
         """Set a timer of a flow; its TIMER event is due at the earliest of them (S-49)."""
@@ -879,9 +894,10 @@ class Twin:
         self.data_packets += 1
         if flow.subsequent and flow.received >= flow.config.size and not self.subsequent_is_due(flow):
             self.set_timer(Kind.START, flow.number + 1, self.now + flow.subsequent[0]["start"])
-        env = self.call_receiver(flow, packet)
-        if env.control_size >= 1 and "on_control" in flow.hooks:
-            self.send_control(packet, env)
+        if "on_receive" in flow.hooks:
+            env = self.call_at_receiver(flow, "on_receive", packet, packet.headers)
+            if env.control_size >= 1 and "on_control" in flow.hooks:
+                self.send_control(flow, "on_receive", packet.headers, env)
         packet.is_ack, packet.route, packet.hop = True, flow.reverse, 0
         receiver = flow.receiver
         if not flow.outgoing:
@@ -896,15 +912,15 @@ class Twin:
             self.set_timer(Kind.FLUSH, flow.number, None)
             self.send_ack(flow)
 
-    def send_control(self, received: Packet, env: Any) -> None:
-        """The receiver of a packet sends a control packet (S-129)."""
-        flow, size, kind = received.flow, env.control_size, env.control_kind
+    def send_control(self, flow: TwinFlow, name: str, headers: Mapping[int, Record], env: Any) -> None:
+        """A receiver sends a control packet with a copy of a header (S-129, S-210)."""
+        size, kind = env.control_size, env.control_kind
         for value, lo, hi in ((size, 1, 2**30), (kind, 0, 2**31 - 1)):
             if not lo <= value <= hi:
                 text = "a control packet must have at most 2^30 bytes and a kind from 0 to 2^31 - 1"
-                raise self.error(flow, "on_receive", text, value)
-        headers = {offset: copy.deepcopy(record) for offset, record in received.headers.items()}
-        packet = Packet(flow, 0, kind, self.now, headers, flow.reverse, 0, is_ack=True, control_size=size)
+                raise self.error(flow, name, text, value)
+        copies = {offset: copy.deepcopy(record) for offset, record in headers.items()}
+        packet = Packet(flow, 0, kind, self.now, copies, flow.reverse, 0, is_ack=True, control_size=size)
         self.in_flight += 1
         flow.packets += 1
         if flow.reverse:
@@ -1186,14 +1202,17 @@ class Twin:
             flow.count = flow.sent + env.counter
         return float(min((wait for wait in timers if wait >= 0.0), default=-1.0))
 
-    def call_receiver(self, flow: TwinFlow, packet: Packet) -> Any:
-        """Call `on_receive`, if the flow has it; return its `env`, of which only the control packet is used (S-129)."""
-        if "on_receive" not in flow.hooks:
-            return Record(FLOW_ENV)
-        env = self.env_of(flow, "on_receive", packet)
+    def call_at_receiver(self, flow: TwinFlow, name: str, packet: Packet | None, headers: Mapping[int, Record]) -> Any:
+        """Call a hook of the receiver; return its `env`, of which control packet and timer are used (S-129, S-210)."""
+        env = self.env_of(flow, name, packet)
         if flow.config.wants_random:
             env.random = flow.random.next()
-        self.invoke(flow, "on_receive", packet, env)
+        self.invoke(flow, name, packet, env, headers)
+        if "on_report" in flow.hooks and flow.active:
+            if math.isnan(env.timer):
+                raise self.error(flow, name, "timer must not be NaN s", env.timer)
+            if env.timer >= 0.0:
+                self.set_flow_timer(flow, REPORT_TIMER, min(NEVER, self.now + max(1, to_ps(env.timer))))
         return env
 
     def env_of(self, flow: TwinFlow, name: str = "", packet: Packet | None = None, kind: int = 0) -> Any:
@@ -1227,8 +1246,16 @@ class Twin:
         has_end = flow.config.size >= 0 or flow.config.write_size > 0
         return flow.written(self.now) - flow.taken if has_end else NO_END
 
-    def invoke(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
-        headers = packet.headers if packet else self.blank_headers()
+    def invoke(
+        self,
+        entity: TwinRouter | TwinFlow,
+        name: str,
+        packet: Packet | None,
+        env: Record,
+        headers: Mapping[int, Record] | None = None,
+    ) -> None:
+        if headers is None:
+            headers = packet.headers if packet else self.blank_headers()
         try:
             entity.hooks[name](entity.state, headers[entity.config.header_offset], entity.params, env)
         except Exception as error:

@@ -172,23 +172,30 @@ class LoggedTwin(Twin):
             header = {"packet_type": "1RTT", "packet_number": number}
             log.add(self.now, "packet_lost", {"header": header, "trigger": trigger})
 
-    def invoke(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
+    def invoke(
+        self,
+        entity: TwinRouter | TwinFlow,
+        name: str,
+        packet: Packet | None,
+        env: Record,
+        headers: Mapping[int, Record] | None = None,
+    ) -> None:
         log = self.log_of(entity) if isinstance(entity, TwinFlow) else None
         if log and name == "on_receive":
             before = entity.state.values()
-            super().invoke(entity, name, packet, env)
+            super().invoke(entity, name, packet, env, headers)
             after = zip(entity.state._kinds, before, entity.state.values(), strict=True)
             changed = {key for key, old, new in after if old != new}
             log.received |= {name for name, field in log.variables.items() if field in changed}
             return
         if log is None or name not in ("on_start", "on_restart", "on_send", "on_ack", "on_loss"):
-            super().invoke(entity, name, packet, env)
+            super().invoke(entity, name, packet, env, headers)
             return
         assert isinstance(entity, TwinFlow) and entity.outgoing is not None
         seen: Any = copy.copy(env)
         if name == "on_loss":
             self.declare_losses(log, entity, seen)
-        super().invoke(entity, name, packet, env)
+        super().invoke(entity, name, packet, env, headers)
         if name == "on_restart":
             log.records[log.cause]["ecc"] = {name: {}}  # the call happened; `_add_seen_values` adds the values
         elif name != "on_send":

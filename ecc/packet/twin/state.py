@@ -21,9 +21,9 @@ from ecc.packet.twin.transport import Incoming, Outgoing, Ranges, Rule, Segment
 
 __all__ = [
     "Agent", "BY_DATA", "BY_PACER", "BY_WINDOW", "CE", "CLASSIC", "Channel", "DRR", "ECT_0", "ECT_1", "Echo", "Hole",
-    "MAX_BURST", "MAX_ZERO_WAITS", "NEVER", "NOT_ECT", "OLD", "Packet", "Phase", "Random", "Receiver", "Record",
-    "SCALABLE", "STEP", "Server", "Template", "TwinFlow", "TwinLink", "TwinQueue", "TwinRouter", "WORD", "is_reordered",
-    "scaled", "to_ps", "to_seconds", "transmission",
+    "MAX_BURST", "MAX_ZERO_WAITS", "NEVER", "NOT_ECT", "OLD", "Packet", "Phase", "REPORT_TIMER", "Random", "Receiver",
+    "Record", "SCALABLE", "STEP", "Server", "Template", "TwinFlow", "TwinLink", "TwinQueue", "TwinRouter", "WORD",
+    "is_reordered", "scaled", "to_ps", "to_seconds", "transmission",
 ]  # fmt: skip
 
 NO_END = 2**62  # bytes of a flow without end
@@ -31,6 +31,7 @@ INT_LIMIT = 2**63  # ints of records are below it, and at or above its negative
 NEVER = 4 * 10**18  # ps; nothing happens then or later
 MAX_TIMEOUT = 64 * 10**12  # ps; doubling stops here
 MAX_BURST = 65536  # packets sent in one TRY-SEND
+REPORT_TIMER = 4  # number of the timer of the receiver, after those of the sender
 MAX_ZERO_WAITS = 100  # consecutive requests of a hook to be called again in less than 1 ps
 WORD = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
