@@ -387,7 +387,7 @@ def _raise_errors(run: Integration, status: int, functions: dict[int, _UserFunct
     if status == core.FAILED:  # call it again in Python, to raise exceptions that compiled code cannot
         failed = functions[run.counted(core.FAILING)]
         at = float(run.work.clock[core.FAILED_AT])
-        lagged = run.work.lag.reshape(-1, len(run.work.delays), len(run.work.y)).copy()
+        lagged = run.work.lag.reshape(len(run.work.lag), len(run.work.delays), len(run.work.y)).copy()
         value = failed.function(at, *[run.work.last.copy(), *lagged][: failed.n_arrays])
         _vector(value, f"{failed.name} at t = {at:.9g}, y = {in_one_line(run.work.last)}", failed.size)
 

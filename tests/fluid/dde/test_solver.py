@@ -296,6 +296,11 @@ def test_negative_delay_is_a_result():
     assert "delay 0 became -" in r.message and "at t = 1" in r.message and "y = [" in r.message
 
 
+def test_a_result_of_the_wrong_size_is_an_error_without_delays():
+    with pytest.raises(ValueError, match="must have 1 numbers, got shape \\(3,\\)"):
+        solve_dde(lambda t, y, ylag: y if t < 0.5 else np.zeros(3), (0.0, 1.0), [1.0], [], jit=False)
+
+
 @pytest.mark.parametrize("jit", [True, False])
 def test_exceptions_of_the_function_are_raised(jit):
     def f(t, y, ylag):
