@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from numba.core import types
-from numba.core.datamodel import models, register_default
+from numba.core.datamodel import models
+from numba.core.datamodel.registry import register_default
 
 __all__ = ["read_only"]
 
