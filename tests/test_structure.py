@@ -11,7 +11,6 @@ PACKAGE = Path(__file__).parents[1] / "ecc"
 MAX_LINES = 80
 """Maximum number of lines of code of a function, without its signature and docstring."""
 EXCEPTIONS = {
-    "fluid/network/continuous.py.run": "nested functions share the arrays of one run",
     "fluid/network/right_hand_side.py.network_rates": "one compiled call per evaluation, with shared arrays",
     "native/engine.py.Engine.__init__": "a sequence of assignments of the fields of one configuration",
 }

@@ -30,7 +30,7 @@ a flow sends from its first feedback on, one RTT after its start; if not, it sen
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,69 @@ _SLICE = 20_000  # maximum number of steps between two reports of progress
 _SLIDING_STEP = 1e-3  # step, in control intervals, if bottlenecks switch endlessly
 
 
+class _Parts(NamedTuple):
+    """What the equations of a network are made of, and where each quantity is in the state of the integration.
+
+    `block`: quantity -> its part of the state; `size`: length of the state. `reads`: 1.0 for each of `MEASURED` that a
+    law reads, else 0.0. `measures`: whether averages of measurements are states.
+    """
+
+    protocol: Protocol
+    fluid: FluidNetwork
+    laws: CompiledLaws
+    initial: InitialConditions
+    states: Mapping[str, State]
+    interval: float
+    measures: bool
+    reads: FloatArray
+    block: dict[str, slice]
+    size: int
+
+    def of_host(self, k: int) -> slice:
+        """The part of the state with the k-th state of hosts."""
+        start, G = self.block["host"].start, self.fluid.n_groups
+        return slice(start + k * G, start + (k + 1) * G)
+
+
+class _Schedule(NamedTuple):
+    """The capacities of all links, one link after the other: times of changes, capacities, those that routers know."""
+
+    begins: FloatArray
+    capacity: FloatArray
+    known: FloatArray
+    served: FloatArray
+    """Data that could have been served before each change [bit]."""
+    counts: list[int]
+    """Number of capacities of each link."""
+
+    @classmethod
+    def of(cls, fluid: FluidNetwork) -> _Schedule:
+        plans = [fluid.capacities(link) for link in range(fluid.n_links)]
+        begins, capacity, known = (np.concatenate(parts) for parts in zip(*plans, strict=True))
+        served = np.concatenate([np.cumsum([0.0, *(C[:-1] * np.diff(times))]) for times, C, _ in plans])
+        return cls(begins, capacity, known, served, [len(times) for times, _, _ in plans])
+
+    @property
+    def changes(self) -> FloatArray:
+        """The times after the start at which a capacity changes."""
+        return np.unique(self.begins)[1:]
+
+    def known_at(self, time: float) -> list[float]:
+        """Return the capacity of each link that its router knows at a time."""
+        ends = np.cumsum(self.counts)
+        links = [slice(end - count, end) for end, count in zip(ends, self.counts, strict=True)]
+        return [float(self.known[link][self.begins[link] <= time][-1]) for link in links]
+
+
+class _Start(NamedTuple):
+    """The initial state of the integration, its range, and the absolute tolerances of its components."""
+
+    y: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    absolute: FloatArray
+
+
 def run(problem: Problem) -> Result:
     """Integrate the equations of a network.
 
@@ -68,169 +131,218 @@ def run(problem: Problem) -> Result:
     -------
     Result
     """
-    from ecc.fluid.network import right_hand_side as rates
+    parts = _parts(problem)
+    schedule = _Schedule.of(parts.fluid)
+    numbers, indices = _packed(_header(parts), _float_arrays(parts, schedule), _integer_arrays(parts, schedule))
+    integration, offset = _integration(problem, parts, schedule, numbers, indices)
+    finished = parts.fluid.stop.copy()
+    try:
+        stopped = _advance(problem, parts, schedule, integration, offset, finished)
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    return _result(problem, parts, integration, finished, stopped)
 
-    protocol, fluid, samples, rtol = problem.protocol, problem.fluid, problem.samples, problem.rtol
+
+def _parts(problem: Problem) -> _Parts:
+    """Return what the equations are made of: compiled laws, initial conditions, and the places of their quantities."""
+    protocol, fluid = problem.protocol, problem.fluid
     states = _states_of(protocol)
     laws = CompiledLaws(protocol, shared=problem.shared, checked=False)
     initial = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G = fluid.n_links, fluid.n_groups
-    T = float(protocol.params()["interval"])
-    memory = laws.source_remembers
-    floor = fluid.floor(protocol)
-    opens = initial.opens
-    crossings = sum(map(len, fluid.routes))
-    windows = protocol.windowed
-    of_hosts = (protocol.source_law, *(state.law for state in states.values()))
     measures = not laws.remembers or laws.announce != 0 or laws.priority != 0
     blocks = {
         "state": L if laws.remembers else 0, "measured": 5 * L if measures else 0, "queue": L, "arrived": L,
-        "dropped": L, "source_state": G if memory else 0, "host": G * len(states), "sent": G, "delivered": G, "lost": G,
+        "dropped": L, "source_state": G if laws.source_remembers else 0, "host": G * len(states), "sent": G,
+        "delivered": G, "lost": G,
     }  # fmt: skip
     signals = {name for name in MEASURED if laws.takes(laws.signal_law, name) or laws.takes("priority", name)}
     read = signals | {"y"} | ({"N"} if "u" in signals else set())  # a router that sees no arrivals is silent
     reads = np.array([float(name in read) for name in MEASURED])
     ends = np.cumsum([0, *blocks.values()])
     block = {name: slice(int(a), int(b)) for name, a, b in zip(blocks, ends[:-1], ends[1:], strict=True)}
-    plans = [fluid.capacities(link) for link in range(L)]
-    schedule = [plan[0] for plan in plans]
-    changing = [np.concatenate(parts) for parts in zip(*plans, strict=True)]
-    levels = np.concatenate([np.cumsum([0.0, *(C[:-1] * np.diff(times))]) for times, C, _ in plans])
-    numbers, indices = _packed(
-        {
-            "links": L, "groups": G, "remembers": laws.remembers, "measures": measures, "by_flow": laws.by_flow,
-            "memory": memory, "stepping": laws.takes("source", "x"),
-            "lagged_arrivals": laws.takes("router", "y_prev"),
-            "lagged_feedback": any(takes(law, "R_prev") for law in of_hosts),
-            "router": laws.router, "source": laws.source, "announce": laws.announce, "priority": laws.priority,
-            "combine": ("min", "max", "sum").index(protocol.combine), "longest": protocol.scaling_rtt == "max",
-            "windows": windows, "by_rtt": protocol.router_clock == "rtt",
-            "per_flow": protocol.rtt_weights == "flows",
-            "counts_all": any(takes(law, "N_all") for law in laws.by_name.values()),
-            "early": protocol.stamping == "arrival", "clock": SOURCE_CLOCKS.index(protocol.source_clock),
-            "host_states": len(states), "states_law": laws.states,
-            **{name: offset.start for name, offset in block.items()},
-        },
-        {
-            "begins": changing[0], "capacity": changing[1], "known_capacity": changing[2], "level": levels,
-            "interval": [T], "opens": opens, "stops": fluid.stop, "floor": floor,
-            "members": fluid.members, "packet": 8.0 * fluid.packet_size, "wire": fluid.wire,
-            "forward": np.concatenate(fluid.forward), "backward": np.concatenate(fluid.backward),
-            "min_count": fluid.min_count, "steady": fluid.steady,
-            "reaches": np.concatenate(fluid.reaches), "survives": fluid.survives, "acks_kept": fluid.acks_kept,
-            "router_floor": fluid.mean_floor(protocol) if initial.announces_first else np.full(L, -np.inf),
-            "record": np.zeros(len(ARGUMENTS) + 2 * len(states)), "params": laws.params, "arrival": np.zeros(L),
-            "before": np.zeros(L), "weighted": np.zeros(L), "responsive": np.zeros(L),
-            "other": np.zeros(L), "bottlenecked": np.zeros(L), "crossing": np.zeros(L),
-            "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": initial.rtt,
-            "bottleneck": np.full(G, -1.0), "reads": reads, "failed": np.zeros(3),
-            "advertises_from": initial.advertises_from, "left_at": np.zeros(crossings),
-        },
-        {
-            "crossings": np.cumsum([0, *map(len, fluid.routes)]), "crossing_link": np.concatenate(fluid.routes),
-            "responds": np.concatenate(fluid.responds), "changes": np.cumsum([0, *map(len, schedule)]),
-        },
-    )  # fmt: skip
-    offset = {name: int(indices[k]) for k, name in enumerate(rates.HEADER)}
-    size = int(ends[-1])
-    sent = block["sent"].start
-    y, lower, upper = np.zeros(size), np.full(size, -np.inf), np.full(size, np.inf)
-    absolute = np.full(size, np.inf)
-    if laws.remembers:
+    interval = float(protocol.params()["interval"])
+    return _Parts(protocol, fluid, laws, initial, states, interval, measures, reads, block, int(ends[-1]))
+
+
+def _header(parts: _Parts) -> dict[str, int]:
+    """Return the numbers at the beginning of the indices of the right-hand side."""
+    laws, protocol = parts.laws, parts.protocol
+    of_hosts = (protocol.source_law, *(state.law for state in parts.states.values()))
+    return {
+        "links": parts.fluid.n_links, "groups": parts.fluid.n_groups, "remembers": laws.remembers,
+        "measures": parts.measures, "by_flow": laws.by_flow, "memory": laws.source_remembers,
+        "stepping": laws.takes("source", "x"), "lagged_arrivals": laws.takes("router", "y_prev"),
+        "lagged_feedback": any(takes(law, "R_prev") for law in of_hosts),
+        "router": laws.router, "source": laws.source, "announce": laws.announce, "priority": laws.priority,
+        "combine": ("min", "max", "sum").index(protocol.combine), "longest": protocol.scaling_rtt == "max",
+        "windows": protocol.windowed, "by_rtt": protocol.router_clock == "rtt",
+        "per_flow": protocol.rtt_weights == "flows",
+        "counts_all": any(takes(law, "N_all") for law in laws.by_name.values()),
+        "early": protocol.stamping == "arrival", "clock": SOURCE_CLOCKS.index(protocol.source_clock),
+        "host_states": len(parts.states), "states_law": laws.states,
+        **{name: offset.start for name, offset in parts.block.items()},
+    }  # fmt: skip
+
+
+def _float_arrays(parts: _Parts, schedule: _Schedule) -> dict[str, Any]:
+    """Return the arrays of floats of the right-hand side: data of the network, and its intermediate results."""
+    fluid, laws, initial = parts.fluid, parts.laws, parts.initial
+    L, G, crossings = fluid.n_links, fluid.n_groups, sum(map(len, fluid.routes))
+    return {
+        "begins": schedule.begins, "capacity": schedule.capacity, "known_capacity": schedule.known,
+        "level": schedule.served, "interval": [parts.interval], "opens": initial.opens, "stops": fluid.stop,
+        "floor": fluid.floor(parts.protocol), "members": fluid.members, "packet": 8.0 * fluid.packet_size,
+        "wire": fluid.wire, "forward": np.concatenate(fluid.forward), "backward": np.concatenate(fluid.backward),
+        "min_count": fluid.min_count, "steady": fluid.steady,
+        "reaches": np.concatenate(fluid.reaches), "survives": fluid.survives, "acks_kept": fluid.acks_kept,
+        "router_floor": fluid.mean_floor(parts.protocol) if initial.announces_first else np.full(L, -np.inf),
+        "record": np.zeros(len(ARGUMENTS) + 2 * len(parts.states)), "params": laws.params, "arrival": np.zeros(L),
+        "before": np.zeros(L), "weighted": np.zeros(L), "responsive": np.zeros(L),
+        "other": np.zeros(L), "bottlenecked": np.zeros(L), "crossing": np.zeros(L),
+        "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": initial.rtt,
+        "bottleneck": np.full(G, -1.0), "reads": parts.reads, "failed": np.zeros(3),
+        "advertises_from": initial.advertises_from, "left_at": np.zeros(crossings),
+    }  # fmt: skip
+
+
+def _integer_arrays(parts: _Parts, schedule: _Schedule) -> dict[str, Any]:
+    """Return the arrays of integers of the right-hand side: the routes, and the number of changes of capacities."""
+    routes = parts.fluid.routes
+    return {
+        "crossings": np.cumsum([0, *map(len, routes)]), "crossing_link": np.concatenate(routes),
+        "responds": np.concatenate(parts.fluid.responds), "changes": np.cumsum([0, *schedule.counts]),
+    }  # fmt: skip
+
+
+def _start(problem: Problem, parts: _Parts) -> _Start:
+    """Return the state at t = 0, with the ranges and tolerances of its components."""
+    fluid, initial, block, rtol = parts.fluid, parts.initial, parts.block, problem.rtol
+    L, T, packet = fluid.n_links, parts.interval, 8.0 * fluid.packet_size
+    y, lower, upper = np.zeros(parts.size), np.full(parts.size, -np.inf), np.full(parts.size, np.inf)
+    absolute = np.full(parts.size, np.inf)
+    if parts.laws.remembers:
         y[block["state"]], absolute[block["state"]] = initial.state, rtol * MIN_SHARE * fluid.capacity
         lowest = MIN_SHARE * fluid.capacity if initial.announces_first else initial.lowest  # a rate of 0 could not grow
         lower[block["state"]], upper[block["state"]] = lowest, initial.highest
-    if measures:
+    if parts.measures:
         y[block["measured"]] = initial.measured.ravel()
         for row, name in enumerate(MEASURED):
-            if reads[row] != 0.0:
+            if parts.reads[row] != 0.0:
                 of_link = rtol * MIN_SHARE * (fluid.capacity if name in ("y", "u") else np.ones(L))
                 absolute[block["measured"]][row * L : (row + 1) * L] = of_link
     y[block["queue"]] = initial.queue
     lower[block["queue"]], upper[block["queue"]] = 0.0, fluid.buffer
     upper[block["sent"]] = fluid.size
-    stopping = np.zeros(size, dtype=np.int64)
-    stopping[block["sent"]] = 1
     busiest = np.array([fluid.capacity[list(route)].max() for route in fluid.routes])
-    absolute[block["delivered"]] = 8.0 * fluid.packet_size + 1e-3 * busiest * T
+    absolute[block["delivered"]] = packet + 1e-3 * busiest * T
     absolute[block["queue"]] = rtol * fluid.capacity * T
-    if memory:
+    if parts.laws.source_remembers:
+        windows = problem.protocol.windowed
         y[block["source_state"]] = initial.x * (initial.rtt if windows else 1.0)
-        lower[block["source_state"]] = 8.0 * fluid.packet_size if windows else 0.0
+        lower[block["source_state"]] = packet if windows else 0.0
         absolute[block["source_state"]] = rtol * MIN_SHARE * busiest * (fluid.rtt if windows else 1.0)
-    for k, (name, state) in enumerate(states.items()):
-        part_of_state = slice(block["host"].start + k * G, block["host"].start + (k + 1) * G)
+    start = _Start(y, lower, upper, absolute)
+    _start_hosts(problem, parts, start)
+    return start
+
+
+def _start_hosts(problem: Problem, parts: _Parts, start: _Start) -> None:
+    """Write the initial states of hosts into the state at t = 0."""
+    for k, (name, state) in enumerate(parts.states.items()):
         if callable(state.initial):
-            kind = type(protocol).__name__
+            kind = type(problem.protocol).__name__
             raise ValueError(
                 f"initial of state {name} of {kind} must be a number: only window protocols can start states by a law"
             )
-        y[part_of_state], lower[part_of_state], upper[part_of_state], absolute[part_of_state] = (
-            state.initial,
-            state.lowest,
-            state.highest,
-            rtol,
-        )
+        part = parts.of_host(k)
+        start.y[part], start.lower[part], start.upper[part] = state.initial, state.lowest, state.highest
+        start.absolute[part] = problem.rtol
         if problem.point is not None and name in problem.point.states:
-            y[part_of_state] = problem.point.states[name][fluid.first_flow]
-    end = float(samples[-1])
-    changes = np.unique(changing[0])[1:]
-    gates = np.concatenate([_gates(fluid, opens, T), changes, changes + T])
+            start.y[part] = problem.point.states[name][parts.fluid.first_flow]
+
+
+def _integration(
+    problem: Problem, parts: _Parts, schedule: _Schedule, numbers: FloatArray, indices: IntArray
+) -> tuple[Integration, dict[str, int]]:
+    """Return the integration at t = 0, and the place of each array of the right-hand side in `numbers`."""
+    from ecc.fluid.network import right_hand_side as rates
+
+    fluid, block, T = parts.fluid, parts.block, parts.interval
+    start = _start(problem, parts)
+    offset = {name: int(indices[k]) for k, name in enumerate(rates.HEADER)}
+    stopping = np.zeros(parts.size, dtype=np.int64)
+    stopping[block["sent"]] = 1
+    end = float(problem.samples[-1])
+    changes = schedule.changes
+    gates = np.concatenate([_gates(fluid, parts.initial.opens, T), changes, changes + T])
     loops = np.concatenate([fluid.rtt, fluid.rtt + T, [T]])
     integration = Integration(
-        y,
+        start.y,
         (0.0, end),
         rates.network_rates.address,
         np.empty(0),
         [],
-        rtol,
-        absolute,
+        problem.rtol,
+        start.absolute,
         numbers=numbers,
         indices=indices,
-        lower=lower,
-        upper=upper,
+        lower=start.lower,
+        upper=start.upper,
         stopping=stopping,
         breaks=breaking_points(np.append(gates[gates > 0.0], 0.0), loops, end, generations=3, max_points=2000),
-        samples=samples,
-        peaked=np.arange(size)[block["queue"]],
-        watched=offset["bottleneck"] + np.arange(G),
+        samples=problem.samples,
+        peaked=np.arange(parts.size)[block["queue"]],
+        watched=offset["bottleneck"] + np.arange(fluid.n_groups),
         max_step=end / 10.0,
         reach=2.0 * (float(fluid.rtt.max()) + T),
-        stored=sent,
+        stored=block["sent"].start,
         largest=True,
         sliding_step=_SLIDING_STEP * T,
-        hints=rates.HINTS_PER_CROSSING * crossings,
-        named=lambda component: _named(component, block, L),
+        hints=rates.HINTS_PER_CROSSING * sum(map(len, fluid.routes)),
+        named=lambda component: _named(component, block, fluid.n_links),
     )
-    w = integration.work
-    w.clock[core.END] = min([end, *changes])
-    w.indices[rates.TABLE] = integration.table.ctypes.data
-    stops = w.numbers[offset["stops"] :][:G]
-    finished = fluid.stop.copy()
+    integration.work.clock[core.END] = min([end, *changes])
+    integration.work.indices[rates.TABLE] = integration.table.ctypes.data
+    return integration, offset
+
+
+def _advance(
+    problem: Problem,
+    parts: _Parts,
+    schedule: _Schedule,
+    integration: Integration,
+    offset: dict[str, int],
+    finished: FloatArray,
+) -> str:
+    """Advance to the last sample, and return "completed", or why the run ended; `finished` gets times of completion."""
+    end, changes = float(problem.samples[-1]), schedule.changes
+    stops = integration.work.numbers[offset["stops"] :][: parts.fluid.n_groups]
     status = core.PAUSED
-    stopped = "completed"
     steps = turns(_SLICE)
-    try:
-        while status in (core.PAUSED, core.LOCATED):
-            status = integration.advance(next(steps))
-            if status == core.DONE and integration.now < end:  # a change of capacities changes the range of routers
-                status = core.PAUSED
-                integration.work.clock[core.END] = min([end, *changes[changes > integration.now]])
-                if laws.remembers:
-                    _bound(
-                        integration, block["state"], protocol, [float(p[2][p[0] <= integration.now][-1]) for p in plans]
-                    )
-            if status == core.LOCATED:
-                g = integration.counted(core.COMPONENT) - sent
-                stops[g] = finished[g] = integration.now
-                _add_breaks(integration, integration.now + _notice_times(fluid, g, T))
-                integration.work.count[core.FRESH] = 1
-            problem.progress(integration.now / end)
-        if status != core.DONE:
-            law = _law_failed(integration, status, offset["failed"], laws.code, problem.fluid.first_flow)
-            stopped = law or integration.trouble(status)
-    except KeyboardInterrupt:
-        stopped = "interrupted"
+    while status in (core.PAUSED, core.LOCATED):
+        status = integration.advance(next(steps))
+        if status == core.DONE and integration.now < end:  # a change of capacities changes the range of routers
+            status = core.PAUSED
+            integration.work.clock[core.END] = min([end, *changes[changes > integration.now]])
+            if parts.laws.remembers:
+                _bound(integration, parts.block["state"], problem.protocol, schedule.known_at(integration.now))
+        if status == core.LOCATED:
+            g = integration.counted(core.COMPONENT) - parts.block["sent"].start
+            stops[g] = finished[g] = integration.now
+            _add_breaks(integration, integration.now + _notice_times(parts.fluid, g, parts.interval))
+            integration.work.count[core.FRESH] = 1
+        problem.progress(integration.now / end)
+    if status == core.DONE:
+        return "completed"
+    law = _law_failed(integration, status, offset["failed"], parts.laws.code, problem.fluid.first_flow)
+    return law or integration.trouble(status)
+
+
+def _result(problem: Problem, parts: _Parts, integration: Integration, finished: FloatArray, stopped: str) -> Result:
+    """Return the series up to the present time, and the sums of flows."""
+    samples, block = problem.samples, parts.block
+    L, G, sent = parts.fluid.n_links, parts.fluid.n_groups, parts.block["sent"].start
     rows = integration.counted(core.SAMPLE)
     w = integration.work
     sampled = w.sampled[:rows]
@@ -243,14 +355,14 @@ def run(problem: Problem) -> Result:
         rate=sums[:, :G] / widths,
         goodput=sums[:, G : 2 * G] / widths,
         bottleneck=w.seen[:rows].astype(np.int64),
-        queue=np.clip(sampled[:, block["queue"]], 0.0, fluid.buffer),
+        queue=np.clip(sampled[:, block["queue"]], 0.0, parts.fluid.buffer),
         queue_max=w.peaks[:rows],
         arrival=link_sums[:, :L] / widths,
         drops=link_sums[:, L:],
         sent=totals[:G],
         delivered=totals[G : 2 * G],
         lost=totals[2 * G : 3 * G],
-        stopped_at=np.where(finished <= end, finished, np.nan),
+        stopped_at=np.where(finished <= samples[-1], finished, np.nan),
         stats={
             "steps": integration.counted(core.STEPS),
             "rejected": integration.counted(core.REJECTED),
@@ -262,9 +374,9 @@ def run(problem: Problem) -> Result:
         recorded={
             name: sampled[:, block[part]]
             for name, part in (("link.R", "state"), ("flow.x", "source_state"))
-            if part != "source_state" or not windows
+            if part != "source_state" or not problem.protocol.windowed
         }
-        | {f"flow.{name}": sampled[:, block["host"]][:, k * G : (k + 1) * G] for k, name in enumerate(states)},
+        | {f"flow.{name}": sampled[:, parts.of_host(k)] for k, name in enumerate(parts.states)},
     )
 
 
