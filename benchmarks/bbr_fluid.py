@@ -42,14 +42,23 @@ class ByRounds(BBRv2):
 
 
 PROTOCOLS = {
-    "BBRv1": BBRv1(), "BBRv2": BBRv2(), "BBRv2-rounds": ByRounds(), "BBRv3": BBR(),
-    "Reno": NewReno(transport="rack", initial=10.0), "CUBIC": CUBIC(transport="rack", initial=10.0),
-}  # fmt: skip
+    "BBRv1": BBRv1(),
+    "BBRv2": BBRv2(),
+    "BBRv2-rounds": ByRounds(),
+    "BBRv3": BBR(),
+    "Reno": NewReno(transport="rack", initial=10.0),
+    "CUBIC": CUBIC(transport="rack", initial=10.0),
+}
 THEIRS = ("BBRv1", "BBRv2", "Reno/CUBIC", "BBRv1/Reno", "BBRv1/CUBIC", "BBRv2/Reno", "BBRv2/CUBIC", "BBRv1/BBRv2")
 OURS = ("BBRv3", "BBRv3/Reno", "BBRv3/CUBIC")
 FORMATS = {
-    "utilization": "7.1f", "queue": "7.1f", "loss": "7.2f", "jitter": "7.3f", "jain": "6.2f", "share": "6.1f",
-}  # fmt: skip
+    "utilization": "7.1f",
+    "queue": "7.1f",
+    "loss": "7.2f",
+    "jitter": "7.3f",
+    "jain": "6.2f",
+    "share": "6.1f",
+}
 ENGINES = {"fluid": (ecc.fluid.simulate, (1,)), "packets": (ecc.packet.simulate, (1, 2, 3))}
 
 
@@ -165,9 +174,15 @@ def figure(kept: list[dict[str, str | float]], path: str) -> None:
             for engine, mode in (("fluid", "lines"), ("packets", "markers")):
                 points = [row for row in kept if (row["case"], row["engine"]) == (case, engine)]
                 drawn.add_scatter(
-                    x=[row["buffer"] for row in points], y=[row[name] for row in points], mode=mode, line_color=color,
-                    name=f"{case}, {engine}", showlegend=place == 0, row=place // 2 + 1, col=place % 2 + 1,
-                )  # fmt: skip
+                    x=[row["buffer"] for row in points],
+                    y=[row[name] for row in points],
+                    mode=mode,
+                    line_color=color,
+                    name=f"{case}, {engine}",
+                    showlegend=place == 0,
+                    row=place // 2 + 1,
+                    col=place % 2 + 1,
+                )
     drawn.update_xaxes(title="buffer [bandwidth-delay products of the link]", row=2)
     drawn.update_yaxes(rangemode="tozero")
     drawn.update_annotations(font_size=13)

@@ -133,9 +133,13 @@ def engine_of(
     impairments: list[Any] = [RandomLoss(loss, link=0)] if loss else []
     impairments += [Jitter((0.0, jitter), link=0, in_order=False)] if jitter else []
     flow = ecc.Flow(
-        route=[0], alternatives=[[k] for k in range(1, routes)], packet_size=PACKET, delayed_acks=delayed_acks,
-        writes=(PACKET, 2.0 * RTT / window) if writes else None, reordering_threshold=threshold,
-    )  # fmt: skip
+        route=[0],
+        alternatives=[[k] for k in range(1, routes)],
+        packet_size=PACKET,
+        delayed_acks=delayed_acks,
+        writes=(PACKET, 2.0 * RTT / window) if writes else None,
+        reordering_threshold=threshold,
+    )
     links = [ecc.Link(capacity / routes, RTT / 2.0 + k * RTT / 4.0) for k in range(routes)]
     network = ecc.Network(links=links, flows=[flow] * flows)
     protocol = ecc.models.NewReno()
@@ -230,9 +234,12 @@ def with_instructions(cases: list[Case]) -> list[Case]:
         command = ["valgrind", "--tool=callgrind", "-q"]
         command += ["--instr-atstart=no", f"--callgrind-out-file={folder}/out", sys.executable, "-P"]
         done = subprocess.run(
-            [*command, __file__, "--worker"], input=json.dumps(cases), capture_output=True, text=True,
+            [*command, __file__, "--worker"],
+            input=json.dumps(cases),
+            capture_output=True,
+            text=True,
             env=os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""},
-        )  # fmt: skip
+        )
         if done.returncode:
             raise SystemExit(done.stderr)
         found = json.loads(done.stdout)

@@ -103,16 +103,38 @@ def dcqcn() -> None:
         assert point.queue is not None
         limit, proven = critical(model, 5e-6, 150e-6)
         row(
-            flows, float(point.fair_rate[0]), float(point.queue[0]) / 8e3, float(point.states["alpha"][0]),
-            float(point.states["target"][0] / point.rates[0]), 1e6 * limit, proven,
-        )  # fmt: skip
-    row("K_max [kB]", "R_AI [Mb/s]", "flows", "RTT [us]", "queue at rest [us]", "mean", "deviation", "least", "largest",
-        "goodput", "Jain's index")  # fmt: skip
+            flows,
+            float(point.fair_rate[0]),
+            float(point.queue[0]) / 8e3,
+            float(point.states["alpha"][0]),
+            float(point.states["target"][0] / point.rates[0]),
+            1e6 * limit,
+            proven,
+        )
+    row(
+        "K_max [kB]",
+        "R_AI [Mb/s]",
+        "flows",
+        "RTT [us]",
+        "queue at rest [us]",
+        "mean",
+        "deviation",
+        "least",
+        "largest",
+        "goodput",
+        "Jain's index",
+    )
     tuned = DCQCN(rate_ai="10 Mb/s", max_threshold="1 MB")
     for protocol, flows, rtt in (
-        (DCQCN(), 2, 10e-6), (DCQCN(), 10, 4e-6), (DCQCN(), 10, 55e-6), (DCQCN(), 10, 85e-6), (DCQCN(), 20, 4e-6),
-        (DCQCN(), 64, 85e-6), (tuned, 10, 4e-6), (tuned, 10, 85e-6),
-    ):  # fmt: skip
+        (DCQCN(), 2, 10e-6),
+        (DCQCN(), 10, 4e-6),
+        (DCQCN(), 10, 55e-6),
+        (DCQCN(), 10, 85e-6),
+        (DCQCN(), 20, 4e-6),
+        (DCQCN(), 64, 85e-6),
+        (tuned, 10, 4e-6),
+        (tuned, 10, 85e-6),
+    ):
         network = Network.dumbbell("40 Gb/s", [rtt] * flows, packet_size=1000)
         try:
             queue = protocol.equilibrium(network).queue
@@ -199,8 +221,16 @@ def _on_ack_of_parts(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 def granularity() -> None:
     """DCTCP's long flow of a parking lot, from starts at random, over the size of packets, and as fluid."""
-    row("engine", "parts of a packet", "runs", "rate of the long flow [Gb/s]: least", "mean", "largest",
-        "rates of all", "share of its time that a queue is beyond K")  # fmt: skip
+    row(
+        "engine",
+        "parts of a packet",
+        "runs",
+        "rate of the long flow [Gb/s]: least",
+        "mean",
+        "largest",
+        "rates of all",
+        "share of its time that a queue is beyond K",
+    )
     for parts, engine in ((1, ecc.packet), (2, ecc.packet), (4, ecc.packet), (8, ecc.packet), (1, ecc.fluid)):
         rng, rates, beyond = np.random.default_rng(1), [], []
         for _ in range(24 if engine is ecc.packet else 8):
@@ -219,10 +249,15 @@ def granularity() -> None:
             beyond.append(float((run.queue[third:].to_numpy() > 40e3).any(axis=1).mean()))
         found = np.array(rates)
         row(
-            "packets" if engine is ecc.packet else "fluid", parts, len(found), float(found[:, 0].min()),
-            float(found[:, 0].mean()), float(found[:, 0].max()), float(found.sum(axis=1).mean()),
+            "packets" if engine is ecc.packet else "fluid",
+            parts,
+            len(found),
+            float(found[:, 0].min()),
+            float(found[:, 0].mean()),
+            float(found[:, 0].max()),
+            float(found.sum(axis=1).mean()),
             float(np.mean(beyond)),
-        )  # fmt: skip
+        )
 
 
 def theta() -> None:
@@ -275,8 +310,18 @@ def fluid() -> None:
         "theta-PowerTCP": (ThetaPowerTCP(base_rtt="40 us", line_rate="10 Gb/s", least_current=0.5), 20e-3),
         "NSCC": ({"flows": NSCC("10.1 Gb/s", "40 us", trimming=False), "links": ramp}, 8e-3),
     }
-    row("network", "protocol", "rate, fluid [Gb/s]", "packets", "difference", "queue, fluid [us]", "packets",
-        "difference", "RTT, difference", "a flow's rate, largest difference [Gb/s]")  # fmt: skip
+    row(
+        "network",
+        "protocol",
+        "rate, fluid [Gb/s]",
+        "packets",
+        "difference",
+        "queue, fluid [us]",
+        "packets",
+        "difference",
+        "RTT, difference",
+        "a flow's rate, largest difference [Gb/s]",
+    )
     for (place, network), (name, (protocol, duration)) in product(networks.items(), protocols.items()):
         found = []
         for engine in (ecc.fluid, ecc.packet):
@@ -288,10 +333,17 @@ def fluid() -> None:
         (x, waits), (y, packets) = found
         rtt = 1e6 * float(network.rtts.mean())
         row(
-            place, name, float(x.sum()), float(y.sum()), f"{x.sum() / y.sum() - 1.0:+.1%}", waits, packets,
-            f"{waits / packets - 1.0:+.0%}", f"{(waits + rtt) / (packets + rtt) - 1.0:+.1%}",
+            place,
+            name,
+            float(x.sum()),
+            float(y.sum()),
+            f"{x.sum() / y.sum() - 1.0:+.1%}",
+            waits,
+            packets,
+            f"{waits / packets - 1.0:+.0%}",
+            f"{(waits + rtt) / (packets + rtt) - 1.0:+.1%}",
             float(np.abs(x - y).max()),
-        )  # fmt: skip
+        )
 
 
 TABLES = {

@@ -159,9 +159,15 @@ def growth(window: float, prr: bool | str, gain: float, flows: int, frequency: f
         queues = []
         for sign in (1.0, -1.0):
             link = Kicked(
-                alpha=ALPHA * gain, beta=BETA * gain, target=TARGET, interval=TICK, mark=True, first=float(np.sqrt(p)),
-                since=CALM, kick=1.0 + sign * KICK,
-            )  # fmt: skip
+                alpha=ALPHA * gain,
+                beta=BETA * gain,
+                target=TARGET,
+                interval=TICK,
+                mark=True,
+                first=float(np.sqrt(p)),
+                since=CALM,
+                kick=1.0 + sign * KICK,
+            )
             host = Grown(ecn=True, transport="rack", prr=prr, initial=round(0.95 * window))
             scenario = Scenario(
                 network(window, flows), {"flows": host, "links": link}, CALM + (PERIODS + 0.5) * period + RTT, seed=seed

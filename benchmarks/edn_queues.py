@@ -16,9 +16,14 @@ from ecc.traffic.tmix import Synthetic, response_times
 from ecc.traffic.workload import Tmix, Workload
 
 PROTOCOLS: dict[str, Protocol] = {
-    "NewReno": NewReno(), "Vegas": Vegas(), "VCP": VCP(),
-    "VCP*": VCP(opening="slow_start"), "UTIL": UTIL(), "EDN": EDN(), "PEDN": PEDN(),
-}  # fmt: skip
+    "NewReno": NewReno(),
+    "Vegas": Vegas(),
+    "VCP": VCP(),
+    "VCP*": VCP(opening="slow_start"),
+    "UTIL": UTIL(),
+    "EDN": EDN(),
+    "PEDN": PEDN(),
+}
 LARGE = 100_000
 """Bytes of connections whose response times are distinguished."""
 

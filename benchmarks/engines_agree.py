@@ -41,7 +41,7 @@ from ecc.models import (
     Protocol,
     Swift,
     Vegas,
-)  # fmt: skip
+)
 
 SCENARIO = ecc.Scenario.from_toml(Path(__file__).parents[1] / "examples" / "three_bottlenecks.toml")
 SAMPLE, WINDOW, PUSH = 0.5, 2.0, 0.05

@@ -42,8 +42,12 @@ def solutions(workers: int) -> tuple[int, Runs, Runs]:
     rise, fall, t = np.linspace(0.1, 0.3, 4), [0.08, 0.1], np.linspace(1.0, 100_000.0, 1000)
 
     def loop() -> Any:
-        return np.array([[solve_dde(mackey_glass, (0.0, t[-1]), [0.5], [17.0], t_eval=t, args=(a, b)).y for b in fall]
-                         for a in rise])  # fmt: skip
+        return np.array(
+            [
+                [solve_dde(mackey_glass, (0.0, t[-1]), [0.5], [17.0], t_eval=t, args=(a, b)).y for b in fall]
+                for a in rise
+            ]
+        )
 
     def together() -> Any:
         args = {"rise": rise, "fall": fall}

@@ -75,9 +75,17 @@ def one() -> None:
                 rates, half = data(found), len(found.rate) // 2
                 lost = found.flows["lost"].sum() / (found.flows["lost"].sum() + found.flows["delivered"].sum())
                 total = found.data["flow.x"][half:].sum("flow").mean().item() / ExpressPass().max_rate
-                row(round(1e6 * rtt), flows, sizes, f"{rates.mean(axis=0).sum() / FOR_DATA:.3f}",
-                    f"{jain(rates.mean(axis=0)):.3f}", f"{jain(rates).mean():.2f}", f"{total:.2f}",
-                    f"{found.data['flow.w'][half:].mean().item():.3f}", f"{100 * lost:.0f}")  # fmt: skip
+                row(
+                    round(1e6 * rtt),
+                    flows,
+                    sizes,
+                    f"{rates.mean(axis=0).sum() / FOR_DATA:.3f}",
+                    f"{jain(rates.mean(axis=0)):.3f}",
+                    f"{jain(rates).mean():.2f}",
+                    f"{total:.2f}",
+                    f"{found.data['flow.w'][half:].mean().item():.3f}",
+                    f"{100 * lost:.0f}",
+                )
 
 
 def chain() -> None:
@@ -100,8 +108,14 @@ def chain() -> None:
                 found = run(ExpressPass.on(network, credit_size=sizes), 10_000 * delay * links, 100)
                 shares = data(found).mean(axis=0) / FOR_DATA
                 lost = 100 * found.flows["lost"] / (found.flows["lost"] + found.flows["delivered"])
-                row(links, sizes, 1e6 * delay, *(f"{x:.2f}" for x in (shares[0], shares[1:].min(), shares[1:].max())),
-                    f"{lost[0]:.1f}", f"{lost[1:].mean():.1f}")  # fmt: skip
+                row(
+                    links,
+                    sizes,
+                    1e6 * delay,
+                    *(f"{x:.2f}" for x in (shares[0], shares[1:].min(), shares[1:].max())),
+                    f"{lost[0]:.1f}",
+                    f"{lost[1:].mean():.1f}",
+                )
 
 
 def many() -> None:
@@ -124,9 +138,14 @@ def many() -> None:
         for name, protocol, network in cases:
             found = ecc.packet.simulate(Scenario(network, protocol, 0.3), sample=1e-3)
             switches = slice(16, given.n_links)
-            row(senders, name, f"{found.queue_max[:, switches].max().item() / 1e3:.1f}",
-                int(found.drops[:, : given.n_links].sum()), int(found.flows["finish"].notna().sum()),
-                f"{1e3 * found.flows['finish'].max():.1f}")  # fmt: skip
+            row(
+                senders,
+                name,
+                f"{found.queue_max[:, switches].max().item() / 1e3:.1f}",
+                int(found.drops[:, : given.n_links].sum()),
+                int(found.flows["finish"].notna().sum()),
+                f"{1e3 * found.flows['finish'].max():.1f}",
+            )
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -111,9 +111,16 @@ def draw(panels: list[dict[str, Any]], path: Path) -> None:
         for name, color, symbol in (("ecc", "#1f77b4", "circle"), ("jitcdde", "#d62728", "square")):
             error, seconds = zip(*(point[name] for point in panel["points"]), strict=True)
             figure.add_scatter(
-                x=error, y=seconds, name=name, mode="lines+markers", line_color=color, marker_symbol=symbol,
-                showlegend=column == 1, row=1, col=column,
-            )  # fmt: skip
+                x=error,
+                y=seconds,
+                name=name,
+                mode="lines+markers",
+                line_color=color,
+                marker_symbol=symbol,
+                showlegend=column == 1,
+                row=1,
+                col=column,
+            )
     figure.update_xaxes(type="log", title="relative error", exponentformat="power", dtick=1)
     figure.update_yaxes(type="log", exponentformat="power", dtick=1, range=[-3.1, -0.5], showgrid=True)
     figure.update_yaxes(title="CPU time [s]", col=1)
@@ -130,10 +137,13 @@ def main() -> None:
     expression = [0.2 * y(0, t - TAU) / (1 + y(0, t - TAU) ** 10) - 0.1 * y(0)]
     panels = [
         compare(
-            "Mackey-Glass, tau = 17, to t = 10,000", Ours(mackey_glass, [TAU], 0.5), Peer(expression, 0.5),
-            np.arange(1.0, 301.0), np.arange(10.0, 10_001.0, 10.0),
+            "Mackey-Glass, tau = 17, to t = 10,000",
+            Ours(mackey_glass, [TAU], 0.5),
+            Peer(expression, 0.5),
+            np.arange(1.0, 301.0),
+            np.arange(10.0, 10_001.0, 10.0),
         )
-    ]  # fmt: skip
+    ]
     mean = float(DELAYS.mean())
 
     def family(gain: float) -> DelaySystem:
@@ -152,10 +162,13 @@ def main() -> None:
         expression = [-gain * sum(y(0, t - float(delay)) for delay in DELAYS)]
         panels.append(
             compare(
-                f"50 delays at {share} of the boundary, to t = 100", Ours(router, DELAYS, 1.0), Peer(expression, 1.0),
-                np.arange(1.0, 11.0), np.arange(1.0, 101.0),
+                f"50 delays at {share} of the boundary, to t = 100",
+                Ours(router, DELAYS, 1.0),
+                Peer(expression, 1.0),
+                np.arange(1.0, 11.0),
+                np.arange(1.0, 101.0),
             )
-        )  # fmt: skip
+        )
     if len(sys.argv) > 1:
         draw(panels, Path(sys.argv[1]))
 

@@ -23,20 +23,31 @@ from ecc.network.network import Network
 
 SEEDS = range(1, 6)
 PROTOCOLS: dict[str, Protocol] = {
-    "RCP": RCP(), "PIQI-RCP": PIQIRCP(), "XCP": XCP(), "XCP, paced": XCP(paced=True), "JetMax": JetMax(),
-}  # fmt: skip
+    "RCP": RCP(),
+    "PIQI-RCP": PIQIRCP(),
+    "XCP": XCP(),
+    "XCP, paced": XCP(paced=True),
+    "JetMax": JetMax(),
+}
 
 WINDOWS: dict[str, Protocol] = {
     "NewReno": NewReno(),
     **{
         name: replace(protocol, transport="sack")
         for name, protocol in {
-            "Sack": NewReno(), "BIC": BIC(transport="sack"), "BIC of Linux": BIC(transport="sack", form="linux"),
-            "Vegas": Vegas(), "FAST": FAST(),
-            "VCP": VCP(), "VCP, slow start": VCP(opening="slow_start"), "UTIL": UTIL(), "EDN": EDN(), "PEDN": PEDN(),
+            "Sack": NewReno(),
+            "BIC": BIC(transport="sack"),
+            "BIC of Linux": BIC(transport="sack", form="linux"),
+            "Vegas": Vegas(),
+            "FAST": FAST(),
+            "VCP": VCP(),
+            "VCP, slow start": VCP(opening="slow_start"),
+            "UTIL": UTIL(),
+            "EDN": EDN(),
+            "PEDN": PEDN(),
         }.items()
     },
-}  # fmt: skip
+}
 DUMBBELLS = list(product((10e6, 100e6, 1e9), (0.02, 0.1), (1, 2, 10), (1.0, 0.25)))
 OPENING = ("rate, 10 s", "rate, 60 s", "peak queue, 10 s", "mean queue, 10 s", "mean queue, 60 s")
 
@@ -62,11 +73,13 @@ def measure(name: str, protocol: Protocol, packet_size: int = 1000) -> np.ndarra
         both = ecc.compare(ecc.Scenario(network, protocol, duration, seed=seed), sample=0.05, window=0.5)
         rates = both.table[both.table["series"] == "rate"]
         fair = rates["fluid_end"].to_numpy()
-        found.append([
-            [float(run.queue_max.max()) for run in (both.fluid, both.packet)],
-            [float(rates[f"{run}_settled"].max()) - joined for run in ("fluid", "packet")],
-            [0.0, float(np.abs(rates["packet_end"].to_numpy() / fair - 1.0).max())],
-        ])  # fmt: skip
+        found.append(
+            [
+                [float(run.queue_max.max()) for run in (both.fluid, both.packet)],
+                [float(rates[f"{run}_settled"].max()) - joined for run in ("fluid", "packet")],
+                [0.0, float(np.abs(rates["packet_end"].to_numpy() / fair - 1.0).max())],
+            ]
+        )
     return np.mean(found, axis=0).T
 
 
@@ -76,8 +89,10 @@ def table() -> None:
     for name in ("th-f11", "th-f22", "ev-f5"):
         for label, protocol in PROTOCOLS.items():
             fluid, packets = measure(name, protocol)
-            peak, settle = (f"{fluid[k] * f:9.{d}f}{packets[k] * f:9.{d}f}{fluid[k] / packets[k] - 1.0:+8.1%}"
-                            for k, f, d in ((0, 1e-3, 0), (1, 1.0, 2)))  # fmt: skip
+            peak, settle = (
+                f"{fluid[k] * f:9.{d}f}{packets[k] * f:9.{d}f}{fluid[k] / packets[k] - 1.0:+8.1%}"
+                for k, f, d in ((0, 1e-3, 0), (1, 1.0, 2))
+            )
             print(f"{name:8}{label:12}{peak}{settle}{packets[2]:9.2%}", flush=True)
 
 

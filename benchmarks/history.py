@@ -169,9 +169,12 @@ def work(what: str, benchmarks: Path, python: str, before: Sequence[str] = ()) -
     code = f"import sys, json; sys.path[:0] = [{str(benchmarks)!r}, {str(HERE)!r}]; import history; "
     code += f"print(json.dumps(history.WORKERS[{what!r}]()))"
     variables = os.environ | {
-        "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CPU_NAME": "generic",
+        "PYTHONHASHSEED": "0",
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "NUMBA_CPU_NAME": "generic",
         "NUMBA_CPU_FEATURES": "",
-    }  # fmt: skip
+    }
     if what == "models":
         del variables["NUMBA_CPU_NAME"], variables["NUMBA_CPU_FEATURES"]  # the package has its code
     done = subprocess.run(
@@ -338,9 +341,16 @@ def draw(path: Path) -> None:
             if not points:
                 continue
             figure.add_scatter(
-                x=[commits.index(commit) for commit in points], y=list(points.values()), name=case, line_color=color,
-                mode="lines+markers", legendgroup=case, showlegend=case not in seen, row=k // 2 + 1, col=k % 2 + 1,
-            )  # fmt: skip
+                x=[commits.index(commit) for commit in points],
+                y=list(points.values()),
+                name=case,
+                line_color=color,
+                mode="lines+markers",
+                legendgroup=case,
+                showlegend=case not in seen,
+                row=k // 2 + 1,
+                col=k % 2 + 1,
+            )
             seen.add(case)
     dates = {row["commit"]: row["date"][5:10] for row in rows}
     figure.update_xaxes(tickvals=list(range(len(commits))), ticktext=[f"{one[:7]}, {dates[one]}" for one in commits])

@@ -96,8 +96,9 @@ def show(name: str, case: Case, slow: float, repeat: int) -> None:
         emulated = sum(float(run.data["time"][-1]) for run in runs.trajectories)
         print(
             f"    void {runs.void}; lateness 50/99/99.9/100 % at most {late} us; real time {real / emulated:.2f} of "
-            f"the scenario's, slow {slow:g}; load {runs.worst('load'):.1f}", flush=True,
-        )  # fmt: skip
+            f"the scenario's, slow {slow:g}; load {runs.worst('load'):.1f}",
+            flush=True,
+        )
 
 
 def line(engine: str, found: MeasuredBoundary, hybrid: float) -> None:

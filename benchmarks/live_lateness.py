@@ -110,23 +110,25 @@ def goodput(scenario, late, settled=0.4):
 
 
 def main(*names):
-    network = ecc.Network.dumbbell(
-        "100 Mb/s", rtts=[0.04, 0.06], delay="10 ms", buffer="1.25 MB", packet_size=1500
-    )  # fmt: skip
+    network = ecc.Network.dumbbell("100 Mb/s", rtts=[0.04, 0.06], delay="10 ms", buffer="1.25 MB", packet_size=1500)
     for name in names or ("PEDN",):
         scenario = ecc.Scenario(network, all_protocols()[name](), duration=8.0, seed=1)
         run = ecc.packet.simulate(scenario)
         simulated = run.goodput[round(0.4 * run.data.sizes["time"]) :].mean("time").to_numpy() / 1e6
         print(f"{name}: simulated {simulated.round(2)}, sum {simulated.sum():.2f} Mb/s")
         for label, kind, seeds in (
-            ("never", never, 1), ("any", at_random, 8), ("first", first, 8), ("others", others, 8),
-        ):  # fmt: skip
+            ("never", never, 1),
+            ("any", at_random, 8),
+            ("first", first, 8),
+            ("others", others, 8),
+        ):
             runs = np.array([goodput(scenario, kind(np.random.default_rng(seed))) for seed in range(seeds)])
             sums = runs.sum(axis=1)
             print(
                 f"  late {label:6}: {runs.mean(axis=0).round(2)}, sum {sums.mean():.2f} ({sums.min():.2f} to "
-                f"{sums.max():.2f}) Mb/s, {sums.mean() / simulated.sum() - 1:+.1%}", flush=True,
-            )  # fmt: skip
+                f"{sums.max():.2f}) Mb/s, {sums.mean() / simulated.sum() - 1:+.1%}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

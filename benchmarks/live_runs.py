@@ -48,9 +48,7 @@ def case(name, capacity="100 Mb/s", buffer="1.25 MB", duration=8.0):
 def sums_with_jitter(scenario, seeds):
     """Goodputs of all flows of simulations with late packets [Mb/s]."""
     jitter = (Jitter(LATE, link=0), Jitter(LATE, acks_of="all"))
-    return np.array([
-        rates(ecc.packet.simulate(scenario.with_(impairments=jitter, seed=seed))).sum() for seed in seeds
-    ])  # fmt: skip
+    return np.array([rates(ecc.packet.simulate(scenario.with_(impairments=jitter, seed=seed))).sum() for seed in seeds])
 
 
 def spread(names):
@@ -64,8 +62,9 @@ def spread(names):
         for kind, sums in found.items():
             print(
                 f"{name:8} {kind}: {len(sums)} runs, {sums.mean():.2f} +- {sums.std(ddof=1):.2f}, "
-                f"{sums.min():.2f} to {sums.max():.2f} Mb/s", flush=True,
-            )  # fmt: skip
+                f"{sums.min():.2f} to {sums.max():.2f} Mb/s",
+                flush=True,
+            )
 
 
 def goodput(names, slows=(1.0,), **options):

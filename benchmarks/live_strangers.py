@@ -43,7 +43,7 @@ def main(*rates):
                 + ", ".join(f"{name} {router['frames'][name]}" for name in COUNTS)
                 + f"; hosts: lost {hosts['frames']['lost']}, overrun {hosts['frames']['overrun']}; load {load:.1f}",
                 flush=True,
-            )  # fmt: skip
+            )
 
 
 if __name__ == "__main__":

@@ -31,14 +31,22 @@ def cases(side: int) -> dict[str, tuple]:
     two = Network.dumbbell("1 Gb/s", [0.1, 0.2])
     return {
         "PIQI-RCP, alpha x tau1": (
-            PIQIRCP(), two, {"alpha": np.linspace(0.02, 4.0, side), "tau1": np.linspace(0.005, 1.5, side)}),
+            PIQIRCP(),
+            two,
+            {"alpha": np.linspace(0.02, 4.0, side), "tau1": np.linspace(0.005, 1.5, side)},
+        ),
         "PIQI-RCP, tau1 x tau2": (
-            PIQIRCP(), two, {"tau1": np.linspace(0.01, 1.5, side), "tau2": np.linspace(0.0, 1.0, side)}),
-        "RCP, alpha x beta": (
-            RCP(), two, {"alpha": np.linspace(0.02, 2.0, side), "beta": np.linspace(0.0, 1.0, side)}),
+            PIQIRCP(),
+            two,
+            {"tau1": np.linspace(0.01, 1.5, side), "tau2": np.linspace(0.0, 1.0, side)},
+        ),
+        "RCP, alpha x beta": (RCP(), two, {"alpha": np.linspace(0.02, 2.0, side), "beta": np.linspace(0.0, 1.0, side)}),
         "QI-RCP, alpha, RTT of 100 and 200 intervals": (
-            QIRCP(), Network.dumbbell("1 Gb/s", [1.0, 2.0]), {"alpha": np.linspace(0.02, 4.0, side)}),
-    }  # fmt: skip
+            QIRCP(),
+            Network.dumbbell("1 Gb/s", [1.0, 2.0]),
+            {"alpha": np.linspace(0.02, 4.0, side)},
+        ),
+    }
 
 
 def polynomial(system: SampledSystem) -> np.ndarray:

@@ -65,11 +65,16 @@ def equilibria() -> None:
             root = complex(model.roots(1)[0]) * T
             stable = model.certify().stable
             row(
-                flows, high, float(point.queues[0] / (C * T)), float(point.probabilities[0]),
-                float(point.windows[0] / (8 * S)), point.host_states[0]["average"] / (0.75 * T), root.real,
+                flows,
+                high,
+                float(point.queues[0] / (C * T)),
+                float(point.probabilities[0]),
+                float(point.windows[0] / (8 * S)),
+                point.host_states[0]["average"] / (0.75 * T),
+                root.real,
                 2 * np.pi / abs(root.imag) if root.imag else np.inf,
                 "-" if stable is None else "stable" if stable else "unstable",
-            )  # fmt: skip
+            )
 
 
 def region() -> None:
@@ -91,9 +96,13 @@ def region() -> None:
             proven = model.certify().stable is True and below.certify().stable is False
             island = [one for one in stable if one < flows]
             row(
-                0.75 if trimming else 1.0, 1e6 * rtt, f"{island or ''} {flows} to {max(stable)}",
-                float(point.windows[0] / (8 * S)), float(point.queues[0] / (C * rtt)), proven,
-            )  # fmt: skip
+                0.75 if trimming else 1.0,
+                1e6 * rtt,
+                f"{island or ''} {flows} to {max(stable)}",
+                float(point.windows[0] / (8 * S)),
+                float(point.queues[0] / (C * rtt)),
+                proven,
+            )
 
 
 def cycles() -> None:
@@ -113,9 +122,17 @@ def cycles() -> None:
         "Jain",
     )
     for rtt, flows, high in (
-        (12e-6, 2, 0.8), (12e-6, 4, 0.8), (12e-6, 8, 0.8), (12e-6, 16, 0.8), (12e-6, 32, 0.8), (48e-6, 8, 0.8),
-        (48e-6, 64, 0.8), (12e-6, 4, 0.7), (12e-6, 8, 0.7), (48e-6, 64, 0.7),
-    ):  # fmt: skip
+        (12e-6, 2, 0.8),
+        (12e-6, 4, 0.8),
+        (12e-6, 8, 0.8),
+        (12e-6, 16, 0.8),
+        (12e-6, 32, 0.8),
+        (48e-6, 8, 0.8),
+        (48e-6, 64, 0.8),
+        (12e-6, 4, 0.7),
+        (12e-6, 8, 0.7),
+        (48e-6, 64, 0.7),
+    ):
         rest = float(linear(flows, rtt, high)[0].queues[0] / (C * rtt))
         pair = {"flows": NSCC(C, rtt), "links": marking(rtt, 0.2, high)}
         for name, engine, times in (("packets", ecc.packet, 3000), ("fluid", ecc.fluid, 500)):
@@ -167,9 +184,11 @@ def spraying() -> None:
         "m/D",
     )
     crowds: tuple[tuple[str, int, Protocol], ...] = (
-        ("none", 0, NSCC()), ("7 flows of NSCC", 7, NSCC()), ("50 Gb/s", 1, ConstantRate("50 Gb/s")),
+        ("none", 0, NSCC()),
+        ("7 flows of NSCC", 7, NSCC()),
+        ("50 Gb/s", 1, ConstantRate("50 Gb/s")),
         ("90 Gb/s", 1, ConstantRate("90 Gb/s")),
-    )  # fmt: skip
+    )
     for trims in (True, False):
         for paths in (2, 4, 8):
             for name, others, crowd in crowds if trims else crowds[:2]:
@@ -223,9 +242,11 @@ def multipliers() -> None:
     """Of cycles, by the convergence of fluid runs."""
     row("target/RTT", "RTT [us]", "flows", "from", "least", "largest", "period", "largest multiplier")
     for trimming, rtt, flows, start in (
-        (True, 12e-6, 8, "equilibrium"), (True, 12e-6, 8, "empty"), (True, 48e-6, 40, "empty"),
+        (True, 12e-6, 8, "equilibrium"),
+        (True, 12e-6, 8, "empty"),
+        (True, 48e-6, 40, "empty"),
         (False, 48e-6, 40, "empty"),
-    ):  # fmt: skip
+    ):
         run = equal_flows(flows, rtt, 1000, start, trimming)
         row(0.75 if trimming else 1.0, 1e6 * rtt, flows, start, *returns(run, rtt))
 
@@ -242,9 +263,17 @@ def small_packets() -> None:
 
 
 TABLES = {
-    "equilibria": equilibria, "region": region, "cycles": cycles, "basins": basins, "trimmed": trimmed,
-    "shares": shares, "noise": noise, "spraying": spraying, "multipliers": multipliers, "small_packets": small_packets,
-}  # fmt: skip
+    "equilibria": equilibria,
+    "region": region,
+    "cycles": cycles,
+    "basins": basins,
+    "trimmed": trimmed,
+    "shares": shares,
+    "noise": noise,
+    "spraying": spraying,
+    "multipliers": multipliers,
+    "small_packets": small_packets,
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or TABLES:

@@ -57,8 +57,10 @@ def threads(duration: float = 20.0) -> None:
         together = list(pool.map(run, range(2)))
     end = time.perf_counter()
     assert len({*alone, *together}) == 1
-    print(f"two runs: {middle - began:.2f} s one after the other, {end - middle:.2f} s in two threads, "
-          f"{(middle - began) / (end - middle):.2f} times as fast (goal 1.9)")  # fmt: skip
+    print(
+        f"two runs: {middle - began:.2f} s one after the other, {end - middle:.2f} s in two threads, "
+        f"{(middle - began) / (end - middle):.2f} times as fast (goal 1.9)"
+    )
 
 
 def main() -> None:

@@ -117,10 +117,13 @@ def figures(line: dict[str, Any]) -> dict[str, float]:
     late = starts[starts > SLOW_START]
     n = round(FIRST / SAMPLE)
     return {
-        "first": float(goodput[:n].mean()) / 1e6, "rest": float(goodput[n:].mean()) / 1e6,
-        "queue": float(queue[n:].mean()) / 1e3, "between": float(np.diff(late).mean()) if len(late) > 1 else np.nan,
-        "events": len(starts), "drops": int(drops.sum()),
-    }  # fmt: skip
+        "first": float(goodput[:n].mean()) / 1e6,
+        "rest": float(goodput[n:].mean()) / 1e6,
+        "queue": float(queue[n:].mean()) / 1e3,
+        "between": float(np.diff(late).mean()) if len(late) > 1 else np.nan,
+        "events": len(starts),
+        "drops": int(drops.sum()),
+    }
 
 
 def read(path: Path) -> Lines:
@@ -218,9 +221,15 @@ def figure(path: Path, image: str) -> None:
         for who, color in (("kernel", "#d62728"), ("ours", "#1f77b4")):
             window = lines[who, (control, *path_of_case)][0]["window"]
             drawn.add_scatter(
-                x=SAMPLE * np.arange(1, len(window) + 1), y=window, line_color=color, line_width=1.2, row=row + 1,
-                col=column + 1, showlegend=place == 0, name={"kernel": "Linux", "ours": "ecc"}[who],
-            )  # fmt: skip
+                x=SAMPLE * np.arange(1, len(window) + 1),
+                y=window,
+                line_color=color,
+                line_width=1.2,
+                row=row + 1,
+                col=column + 1,
+                showlegend=place == 0,
+                name={"kernel": "Linux", "ours": "ecc"}[who],
+            )
     drawn.update_yaxes(rangemode="tozero")
     drawn.update_yaxes(title="window [packets]", col=1)
     drawn.update_xaxes(title="time [s]", row=len(CONTROLS))

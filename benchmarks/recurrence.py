@@ -27,9 +27,7 @@ def networks(flows: int = FLOWS) -> dict[str, Network]:
 
 def main() -> None:
     """Run everything."""
-    protocols = (
-        QIRCP(), PIQIRCP(), RCP(), JetMax(), EMKC(), EMKCAVQ(), MKC(alpha="5 Mb/s"), XCP(), Kelly(), MaxNet()
-    )  # fmt: skip
+    protocols = (QIRCP(), PIQIRCP(), RCP(), JetMax(), EMKC(), EMKCAVQ(), MKC(alpha="5 Mb/s"), XCP(), Kelly(), MaxNet())
     for name, network in networks().items():
         for protocol in protocols:
             T = protocol.params()["interval"]

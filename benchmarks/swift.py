@@ -50,29 +50,61 @@ def onset() -> None:
 
 def cycles() -> None:
     """Queue at the equilibrium, in the limit cycle and in packets."""
-    row("RTT [us]", "flows", "split", "window", "kappa", "queue at rest [us]", "cycle: mean", "least", "largest",
-        "period", "packets: mean", "least", "largest", "period", "Jain")  # fmt: skip
+    row(
+        "RTT [us]",
+        "flows",
+        "split",
+        "window",
+        "kappa",
+        "queue at rest [us]",
+        "cycle: mean",
+        "least",
+        "largest",
+        "period",
+        "packets: mean",
+        "least",
+        "largest",
+        "period",
+        "Jain",
+    )
     for rtt, counts, split in (
-        (10e-6, (10, 20, 50, 100), SPLIT), (10e-6, (1, 2, 5, 10, 20, 50, 100, 200, 500), 1),
+        (10e-6, (10, 20, 50, 100), SPLIT),
+        (10e-6, (1, 2, 5, 10, 20, 50, 100, 200, 500), 1),
         (40e-6, (10, 20, 50, 100), 1),
-    ):  # fmt: skip
+    ):
         for number in counts:
             protocol, network = swift(split, base_target=rtt + 10e-6), flows_of(number, split, rtt)
             wait, steepness = rest(protocol, network)
             window, unit = (rtt + wait) / (number * TIME), number * TIME
             found = target_cycle(0.8, steepness) if window > 1.0 else None
-            foretold = [nan] * 4 if found is None else [
-                *(1e6 * (wait + x * unit) for x in (found.mean, found.least, found.largest)),
-                1e6 * found.period * (rtt + wait),
-            ]  # fmt: skip
+            foretold = (
+                [nan] * 4
+                if found is None
+                else [
+                    *(1e6 * (wait + x * unit) for x in (found.mean, found.least, found.largest)),
+                    1e6 * found.period * (rtt + wait),
+                ]
+            )
             step = 1e-6
             run = ecc.packet.simulate(Scenario(network, protocol, max(0.01, 600.0 * rtt)), sample=step)
             half = len(run.queue) // 2
             waits = 8e6 * run.queue[half:, 0].to_numpy() / CAPACITY
             got = run.goodput[half:].mean("time").to_numpy()
             index = float(got.sum() ** 2 / (number * (got**2).sum()))
-            row(1e6 * rtt, number, split, window, steepness, 1e6 * wait, *foretold, float(waits.mean()),
-                float(waits.min()), float(waits.max()), 1e6 * strongest(waits, step), index)  # fmt: skip
+            row(
+                1e6 * rtt,
+                number,
+                split,
+                window,
+                steepness,
+                1e6 * wait,
+                *foretold,
+                float(waits.mean()),
+                float(waits.min()),
+                float(waits.max()),
+                1e6 * strongest(waits, step),
+                index,
+            )
 
 
 def strongest(values: NDArray[np.float64], step: float) -> float:
@@ -165,9 +197,13 @@ def spraying() -> None:
         for longer in (0.0, 20e-6, 100e-6):
             links = [Link(CAPACITY, 2.5e-6 + longer * (k == routes - 1)) for k in range(routes)]
             flow = Flow(
-                route=[0], alternatives=[[k] for k in range(1, routes)], packet_size=PACKET, access_delay=2.5e-6,
-                reordering_threshold=255, spraying="random",
-            )  # fmt: skip
+                route=[0],
+                alternatives=[[k] for k in range(1, routes)],
+                packet_size=PACKET,
+                access_delay=2.5e-6,
+                reordering_threshold=255,
+                spraying="random",
+            )
             run = ecc.packet.simulate(Scenario(Network(links=links, flows=[flow]), swift(), 0.02), sample=1e-4)
             window, mean_rtt = _sprayed(swift(), routes, longer)
             foretold = [window, 8e-9 * PACKET * window / mean_rtt] if isfinite(window) else [nan, nan]

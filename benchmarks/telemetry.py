@@ -121,8 +121,15 @@ def hpcc() -> None:
                 roots = system.roots(6)
                 swings = roots[roots.imag > 0.0]
                 swing = swings[np.argmax(swings.real / np.abs(swings))]
-                row(share, flows, part, str(system.certify().stable), -1e6 / float(roots[0].real), float(swing.imag),
-                    float(-swing.real / abs(swing)))  # fmt: skip
+                row(
+                    share,
+                    flows,
+                    part,
+                    str(system.certify().stable),
+                    -1e6 / float(roots[0].real),
+                    float(swing.imag),
+                    float(-swing.real / abs(swing)),
+                )
     stairs, smooth = multipliers()
     print(f"multiplier in an RTT of T, reports at once, W_AI -> 0: {smooth:.4f}; W_c renewed in steps: {stairs:.4f}")
 
@@ -146,8 +153,21 @@ def multipliers() -> tuple[float, float]:
 
 def packets() -> None:
     """Packets and fluid on both sides: queue, and use of the link."""
-    row("protocol", "old window", "flows", "RTT/T", "stable, proven", "root [1/s]", "queue at rest [us]",
-        "packets: mean", "deviation", "use", "fluid: mean", "deviation", "use")  # fmt: skip
+    row(
+        "protocol",
+        "old window",
+        "flows",
+        "RTT/T",
+        "stable, proven",
+        "root [1/s]",
+        "queue at rest [us]",
+        "packets: mean",
+        "deviation",
+        "use",
+        "fluid: mean",
+        "deviation",
+        "use",
+    )
     for protocol, flows, part in (
         (PowerTCP(base_rtt=T, line_rate=4.0 * C, beta=2500), 1, 0.5),
         (PowerTCP(base_rtt=T, line_rate=4.0 * C, beta=2500), 4, 0.05),
@@ -174,8 +194,16 @@ def packets() -> None:
             cells += [float(queue.mean()), float(queue.std()), float(run.goodput[half:].sum("flow").mean()) / C]
         root = complex(system.roots(1)[0])
         assert point.queue is not None
-        row(type(protocol).__name__, getattr(protocol, "old_window", "-"), flows, part, str(system.certify().stable),
-            f"{root:.3g}", float(point.queue[0]) * 1e6 / C, *cells)  # fmt: skip
+        row(
+            type(protocol).__name__,
+            getattr(protocol, "old_window", "-"),
+            flows,
+            part,
+            str(system.certify().stable),
+            f"{root:.3g}",
+            float(point.queue[0]) * 1e6 / C,
+            *cells,
+        )
 
 
 TABLES = {"paced": paced, "clocked": clocked, "hpcc": hpcc, "packets": packets}

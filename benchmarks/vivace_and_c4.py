@@ -52,9 +52,16 @@ def alone() -> None:
                 jain = np.mean([rates.sum() ** 2 / (len(rtts) * (rates**2).sum()) for rates, _, _ in runs])
                 used = np.mean([rates.sum() / CAPACITY for rates, _, _ in runs])
                 times = f"{1e3 * rtts[0]:g}" if len(set(rtts)) == 1 else ", ".join(f"{1e3 * one:g}" for one in rtts)
-                row(name, len(rtts), times, products, round(float(jain), 3), round(float(used), 3),
+                row(
+                    name,
+                    len(rtts),
+                    times,
+                    products,
+                    round(float(jain), 3),
+                    round(float(used), 3),
                     round(float(np.mean([one[1] for one in runs])), 2),
-                    round(100.0 * float(np.mean([one[2] for one in runs])), 2))  # fmt: skip
+                    round(100.0 * float(np.mean([one[2] for one in runs])), 2),
+                )
 
 
 def share(host: Protocol, other: Protocol, products: float) -> float:
@@ -119,12 +126,27 @@ def queues() -> None:
                 x = made.data["flow.x"].to_numpy()[late]
                 steps = np.diff(x, axis=0)[x[:-1].sum(axis=1) > 1.02 * capacity]
                 waits = made.queue[late, 0].to_numpy() * 8.0 / capacity
-                found.append((1e3 * waits.mean(), waits.max(), rates.sum() / capacity,
-                              rates.sum() ** 2 / (flows * (rates**2).sum()), 100.0 * np.mean(steps[steps != 0.0] > 0.0),
-                              np.abs(made.data["flow.confidence"].to_numpy()[late]).max()))  # fmt: skip
+                found.append(
+                    (
+                        1e3 * waits.mean(),
+                        waits.max(),
+                        rates.sum() / capacity,
+                        rates.sum() ** 2 / (flows * (rates**2).sum()),
+                        100.0 * np.mean(steps[steps != 0.0] > 0.0),
+                        np.abs(made.data["flow.confidence"].to_numpy()[late]).max(),
+                    )
+                )
             mean, most = np.mean(found, axis=0), np.max(found, axis=0)
-            row(flows, name, f"{mean[0]:.3g}", f"{most[1]:.2g}", f"{mean[2]:.2f}", f"{mean[3]:.2f}", f"{mean[4]:.0f}",
-                f"{most[5]:.0f}")  # fmt: skip
+            row(
+                flows,
+                name,
+                f"{mean[0]:.3g}",
+                f"{most[1]:.2g}",
+                f"{mean[2]:.2f}",
+                f"{mean[3]:.2f}",
+                f"{mean[4]:.0f}",
+                f"{most[5]:.0f}",
+            )
 
 
 if __name__ == "__main__":

@@ -111,10 +111,18 @@ def module_page(name: str, title: str) -> str:
         "ecc": ["DelaySystem", "Demand", "SampledSystem", "Tmix"],
         "ecc.models": ["Header", "LinkState", "FlowState"],
     }.get(name, [])
-    return "\n".join([
-        f"# `{name}`: {title[0].lower()}{title[1:]}", "", "```{eval-rst}", f".. automodule:: {name}", "   :members:",
-        *([f"   :exclude-members: {', '.join(left_out)}"] if left_out else []), "```", "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f"# `{name}`: {title[0].lower()}{title[1:]}",
+            "",
+            "```{eval-rst}",
+            f".. automodule:: {name}",
+            "   :members:",
+            *([f"   :exclude-members: {', '.join(left_out)}"] if left_out else []),
+            "```",
+            "",
+        ]
+    )
 
 
 copied()

@@ -44,17 +44,25 @@ def page(results: Mapping[str, Any] | None = None) -> str:
     if found:
         report = 'Verdicts below lead to <a href="../report.html">that page</a>.'
     lines = [
-        "# The ledger of claims", "",
+        "# The ledger of claims",
+        "",
         "**Which claims of the papers hold?** This page lists them by section, with what was read of each source. "
         "Entries that end in a question mark are questions of ours, on texts that were not read in full or on what "
         "texts leave open: their answers judge no paper. [For authors](../for_authors.md) says how to dispute a "
         "verdict. `ecc crosscheck` computes the verdicts on theorems and on most queue disciplines, `ecc reproduce` "
         f"all others too (`ecc reproduce ID` one of them, `ecc reproduce live` those on real frames); the page that "
-        f"they write has the evidence. {report}", "",
-        "| verdict | meaning |", "|---|---|", *(f"| {verdict} | {text} |" for verdict, text in MEANING.items()), "",
-        "| read | what was read |", "|---|---|", *(f"| {read} | {text} |" for read, text in READ.items()), "",
+        f"they write has the evidence. {report}",
+        "",
+        "| verdict | meaning |",
+        "|---|---|",
+        *(f"| {verdict} | {text} |" for verdict, text in MEANING.items()),
+        "",
+        "| read | what was read |",
+        "|---|---|",
+        *(f"| {read} | {text} |" for read, text in READ.items()),
+        "",
         *(f"- **{key}**: {text}" for key, text in PAPERS.items()),
-    ]  # fmt: skip
+    ]
     heads = ["id", "source", "claim or question", "reported"] + (["verdict"] if found else [])
     for section, title in SECTIONS.items():
         group = [claim for claim in claims().values() if claim.section == section]

@@ -21,15 +21,18 @@ TYPES = {"double": "float", "int64_t": "int"}
 def metrics() -> str:
     """The page of what `ecc sweep --metric` knows, from the registry that the ledger shares with it."""
     lines = [
-        "# Metrics of `ecc sweep`", "",
+        "# Metrics of `ecc sweep`",
+        "",
         "`--metric NAME`, as often as wanted; without it these: "
         f"{', '.join(f'`{name}`' for name in DEFAULT_METRICS)}. Each is computed over the time `--between BEGIN:END`, "
         "such as `10:30` (seconds) or `5ms:20ms`; the default is the last half of the run. Completion times and "
         "slowdowns are those of the flows that start in this time, by default of all. `--flow K` and `--link K` choose "
         "the flow and the link (default 0), `--flows 0,2,5-9` the flows that are compared (default: all). A metric "
-        "that cannot be computed for a run fails alone: the table has the others and the reason.", "",
-        "| name | unit | of | meaning |", "|---|---|---|---|",
-    ]  # fmt: skip
+        "that cannot be computed for a run fails alone: the table has the others and the reason.",
+        "",
+        "| name | unit | of | meaning |",
+        "|---|---|---|---|",
+    ]
     for name, one in METRICS.items():
         given = {
             key: value for key, value in signature(one.function).parameters.items() if key not in ("run", "scenario")
@@ -42,11 +45,12 @@ def metrics() -> str:
                     meaning += f" `{key}` is {number_text(value.default)}."
             lines.append(f"| `{name}` | {one.kind or '1'} | {of} | {meaning} |")
     lines += [
-        "", "Rates, queues, losses and RTTs are averages over samples (`--sample`); peaks of queues and of RTTs are "
+        "",
+        "Rates, queues, losses and RTTs are averages over samples (`--sample`); peaks of queues and of RTTs are "
         "exact in packet runs. Those of transfers and connections need a workload. In Python, "
         "`ecc.metrics.percentiles` returns percentiles of delays, completion times or slowdowns for each class of "
         "flows, and [`ecc.sweep`](ecc.md) takes any function as its metrics.",
-    ]  # fmt: skip
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -111,18 +115,27 @@ def contract() -> str:
     """The contract of a protocol: the table of what laws may ask for, and all that a class may declare."""
     text = str(protocol.__doc__)
     lines = [
-        "# The contract of a protocol", "",
+        "# The contract of a protocol",
+        "",
         "**What may a class derived from `ecc.models.Protocol` declare, and what does each engine use of it?** "
         "[Your own protocol](../your_own_protocol.md) builds two. The linear models and the fluid call the laws, "
-        "the packet engine the hooks.", "",
-        "## Arguments of laws", "",
-        "A law is a function of numbers. The names of its arguments select what it receives.", "",
+        "the packet engine the hooks.",
+        "",
+        "## Arguments of laws",
+        "",
+        "A law is a function of numbers. The names of its arguments select what it receives.",
+        "",
         *_markdown(text[text.index("   ====") : text.index("2. `Header`")]),
-        "## What a class declares", "",
+        "## What a class declares",
+        "",
         "`ecc/contract/` has all of it: `protocol.py` the class, `forms.py` the options of each kind of loop, "
-        "`states.py` the states.", *_entries(), "",
-        "## Signatures and types", "", "```{eval-rst}",
-    ]  # fmt: skip
+        "`states.py` the states.",
+        *_entries(),
+        "",
+        "## Signatures and types",
+        "",
+        "```{eval-rst}",
+    ]
     lines += [".. autoclass:: ecc.contract.protocol.Protocol", "   :members:", "   :no-index:", ""]
     lines += [
         f".. autoclass:: ecc.contract.{name}\n   :no-index:\n"
@@ -147,16 +160,24 @@ def hook_env() -> str:
     """The page of what hooks see: the fields of both `env`, from the declarations of the C engine."""
     text = (HERE.parent / "ecc" / "native" / "core" / "env.h").read_text(encoding="utf-8")
     lines = [
-        "# What hooks see: `env`", "",
+        "# What hooks see: `env`",
+        "",
         "[Hooks](../your_own_protocol.md#hooks) are explained there; the [specification](../engine_specification.md) "
         "states when each is called.",
-    ]  # fmt: skip
+    ]
     for name, of in (("ecc_link_env_t", "router"), ("ecc_flow_env_t", "flow")):
         fields = re.findall(
             r"^    (\w+) (\w+); +/\* (.*) \*/$", text[: text.index(f"}} {name};")].rpartition("{")[2], re.M
         )
-        lines += ["", f"## `env` of the hooks of a {of}", "", "w: a hook may write it.", "",
-                  "| field | type | meaning |", "|---|---|---|"]  # fmt: skip
+        lines += [
+            "",
+            f"## `env` of the hooks of a {of}",
+            "",
+            "w: a hook may write it.",
+            "",
+            "| field | type | meaning |",
+            "|---|---|---|",
+        ]
         lines += [f"| `{field}` | {TYPES[kind]} | {meaning} |" for kind, field, meaning in fields]
     return "\n".join(lines) + "\n"
 

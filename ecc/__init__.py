@@ -63,9 +63,19 @@ _HOMES: dict[str, str | None] = {
     "sweep": "batch.sweeps",
 }
 _ROOMS = (
-    "allocation", "conform", "fluid", "linear", "live", "metrics", "models", "packet", "plot", "queues", "stability",
+    "allocation",
+    "conform",
+    "fluid",
+    "linear",
+    "live",
+    "metrics",
+    "models",
+    "packet",
+    "plot",
+    "queues",
+    "stability",
     "testing",
-)  # fmt: skip
+)
 _PARTS = ("demands", "headers", "impairments", "native", "qlog", "tmix", "transients")
 """Modules of other rooms, which also have a name of their own here. `dir(ecc)` does not list them."""
 

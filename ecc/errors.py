@@ -6,9 +6,15 @@ import sys
 import warnings
 
 __all__ = [
-    "ConvergenceError", "EccError", "LinearizationError", "NativeError", "OutOfMemoryError", "UndecidedError",
-    "install_command", "warn",
-]  # fmt: skip
+    "ConvergenceError",
+    "EccError",
+    "LinearizationError",
+    "NativeError",
+    "OutOfMemoryError",
+    "UndecidedError",
+    "install_command",
+    "warn",
+]
 
 
 class EccError(Exception):

@@ -163,8 +163,12 @@ class Scenario(Displayed):
 
     def _check_trimming(self, flows: Sequence[Flow], runs: Sequence[Protocol]) -> None:
         """Raise an error if a link trims every packet of a flow, which would never deliver any data."""
-        trimming = ((link, discipline.limit) for link, disciplines in enumerate(self.deployment.links)
-                    for discipline in disciplines if isinstance(discipline, Trimming))  # fmt: skip
+        trimming = (
+            (link, discipline.limit)
+            for link, disciplines in enumerate(self.deployment.links)
+            for discipline in disciplines
+            if isinstance(discipline, Trimming)
+        )
         limits = dict(trimming)
         if not limits:
             return
@@ -414,11 +418,15 @@ def _workload(table: Any) -> Workload:
         raise ValueError(
             f"workload must be a table with 'transfers', 'arrivals', 'on_off' and 'tmix', got {shown(table)}"
         )
-    return Workload(**{
-        name: [from_table(kind, item, f"workload.{name}[{i}]")
-            for i, item in enumerate(tables_in(table, name, "workload."))]
-        for name, kind in KINDS.items()
-    })  # fmt: skip
+    return Workload(
+        **{
+            name: [
+                from_table(kind, item, f"workload.{name}[{i}]")
+                for i, item in enumerate(tables_in(table, name, "workload."))
+            ]
+            for name, kind in KINDS.items()
+        }
+    )
 
 
 def _numbers(values: Any, name: str, otherwise: str, count: int, read: Any = as_number) -> tuple[float, ...]:

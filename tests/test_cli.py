@@ -571,8 +571,11 @@ def test_sweep_measures_each_run_and_goes_on_from_its_store(scenario, tmp_path, 
     assert main([*arguments, *options, *kept]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["protocol.gamma"], row["links.*.capacity"]) for row in rows] == [
-        (0.5, "10 Mb/s"), (0.5, "20 Mb/s"), (0.9, "10 Mb/s"), (0.9, "20 Mb/s"),
-    ]  # fmt: skip
+        (0.5, "10 Mb/s"),
+        (0.5, "20 Mb/s"),
+        (0.9, "10 Mb/s"),
+        (0.9, "20 Mb/s"),
+    ]
     for row in rows:
         gamma, capacity = row["protocol.gamma"], ecc.Link(row["links.*.capacity"], 0.0).capacity
         assert row["utilization"] == pytest.approx(gamma, rel=0.01)

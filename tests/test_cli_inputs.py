@@ -206,10 +206,34 @@ def test_what_no_check_foresees_is_said_to_be_too_large_or_too_deep(error, here,
 
 
 WORDS = st.one_of(
-    st.sampled_from(["good.toml", "folder", "rcp", "qi-7", "--rtt", "--vary", "--out", "--jobs", "--link", "--json", "",
-                     "inf", "nan", "-1", HUGE, "seed=1,2", "=", ":", "\ud800", "--sample", "0 s", "alpha=nan"]),
+    st.sampled_from(
+        [
+            "good.toml",
+            "folder",
+            "rcp",
+            "qi-7",
+            "--rtt",
+            "--vary",
+            "--out",
+            "--jobs",
+            "--link",
+            "--json",
+            "",
+            "inf",
+            "nan",
+            "-1",
+            HUGE,
+            "seed=1,2",
+            "=",
+            ":",
+            "\ud800",
+            "--sample",
+            "0 s",
+            "alpha=nan",
+        ]
+    ),
     st.text(max_size=8),
-)  # fmt: skip
+)
 
 
 @pytest.mark.property

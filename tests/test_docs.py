@@ -26,9 +26,17 @@ PAGES = [page for page in ALL_PAGES if "```python" in page.read_text(encoding="u
 
 
 DEAR = (
-    "clusters", "conformance", "delay_equations", "ensembles", "fabrics", "gallery", "live", "queue_disciplines",
-    "real_tcp", "tutorial_control",
-)  # fmt: skip
+    "clusters",
+    "conformance",
+    "delay_equations",
+    "ensembles",
+    "fabrics",
+    "gallery",
+    "live",
+    "queue_disciplines",
+    "real_tcp",
+    "tutorial_control",
+)
 """Pages whose code takes seconds."""
 NEEDS = {
     "controllers_in_c": "aimd",
@@ -286,18 +294,27 @@ def test_links_have_a_text():
 
 
 TOPICS = (
-    "empty_queue", "gain_design", "hopf_bifurcation", "networks", "rtt_distributions", "rtt_estimates",
-    "theorem_registry", "varying_delays",
-)  # fmt: skip
+    "empty_queue",
+    "gain_design",
+    "hopf_bifurcation",
+    "networks",
+    "rtt_distributions",
+    "rtt_estimates",
+    "theorem_registry",
+    "varying_delays",
+)
 
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_topic_has_one_name_in_five_places(topic):
     """Its page, its module, its entries of the ledger, their check, and its tests."""
     for path in (
-        f"docs/{topic}.md", f"ecc/stability/{topic}.py", f"ecc/claims/entries/open/{topic}.toml",
-        f"ecc/claims/checks/open/{topic}.py", f"tests/stability/test_{topic}.py",
-    ):  # fmt: skip
+        f"docs/{topic}.md",
+        f"ecc/stability/{topic}.py",
+        f"ecc/claims/entries/open/{topic}.toml",
+        f"ecc/claims/checks/open/{topic}.py",
+        f"tests/stability/test_{topic}.py",
+    ):
         assert (ROOT / path).is_file(), path
 
 

@@ -9,9 +9,23 @@ from typing import Any
 import pytest
 
 MODULES = (
-    "ecc", "ecc.models", "ecc.stability", "ecc.linear", "ecc.fluid", "ecc.packet", "ecc.transients", "ecc.allocation",
-    "ecc.conform", "ecc.qlog", "ecc.impairments", "ecc.demands", "ecc.tmix", "ecc.headers", "ecc.metrics", "ecc.plot",
-)  # fmt: skip
+    "ecc",
+    "ecc.models",
+    "ecc.stability",
+    "ecc.linear",
+    "ecc.fluid",
+    "ecc.packet",
+    "ecc.transients",
+    "ecc.allocation",
+    "ecc.conform",
+    "ecc.qlog",
+    "ecc.impairments",
+    "ecc.demands",
+    "ecc.tmix",
+    "ecc.headers",
+    "ecc.metrics",
+    "ecc.plot",
+)
 ORDER = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "Notes", "Examples")
 
 
@@ -77,9 +91,11 @@ def _passed_on() -> list[Any]:
     from ecc.comparison import comparison
 
     return [
-        (comparison.compare, fluid.simulate, ("progress",)), (comparison.compare, packet.simulate, ("progress",)),
-        (fluid.ensemble, fluid.simulate, ("progress",)), (fluid.solve_ensemble, fluid.solve_dde, ("args", "t_eval")),
-    ]  # fmt: skip
+        (comparison.compare, fluid.simulate, ("progress",)),
+        (comparison.compare, packet.simulate, ("progress",)),
+        (fluid.ensemble, fluid.simulate, ("progress",)),
+        (fluid.solve_ensemble, fluid.solve_dde, ("args", "t_eval")),
+    ]
 
 
 def test_keywords_that_are_passed_on_have_the_defaults_of_the_function_that_takes_them() -> None:

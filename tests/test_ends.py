@@ -74,9 +74,11 @@ def test_runs_at_their_equilibrium_have_no_note():
     assert run.notes == ()
     time, rate = run.data["time"].to_numpy(), run.rate.to_numpy()
     said = notes_at_end(ecc.Scenario(net, QIRCP(), 20.0), time, rate * np.array([0.5, 1.0, 1.4]))
-    assert len(said) == 1 and said[0].startswith("flow 0 was steady at 19 Mb/s") and said[0].endswith(
-        "; so is 1 other by more than a quarter"
-    )  # fmt: skip
+    assert (
+        len(said) == 1
+        and said[0].startswith("flow 0 was steady at 19 Mb/s")
+        and said[0].endswith("; so is 1 other by more than a quarter")
+    )
 
 
 def test_runs_that_cannot_be_compared_have_no_note():

@@ -12,8 +12,13 @@ _SPEC.loader.exec_module(history)
 
 def row(**changes):
     return {
-        "case": "S1 RCP", "compilers": "gcc 12", "packets": 100, "events": 300, "allocations": 0, "instructions": 10_000
-    } | changes  # fmt: skip
+        "case": "S1 RCP",
+        "compilers": "gcc 12",
+        "packets": 100,
+        "events": 300,
+        "allocations": 0,
+        "instructions": 10_000,
+    } | changes
 
 
 @pytest.mark.parametrize(

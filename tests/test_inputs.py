@@ -139,10 +139,12 @@ def test_values_are_shown_in_one_line_of_moderate_length():
             "^deviation must be an array of finite",
         ),
         (lambda: ecc.DelaySystem(None, [1.0]), "^matrices of a DelaySystem must be a sequence, got None$"),
-        (lambda: ecc.stability.critical_gain(ecc.models.RCP(), inputs.good()["network"], "alpha", maximum=np.nan),
-         "^maximum must be a number, got nan$"),
+        (
+            lambda: ecc.stability.critical_gain(ecc.models.RCP(), inputs.good()["network"], "alpha", maximum=np.nan),
+            "^maximum must be a number, got nan$",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_missing_is_named(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()

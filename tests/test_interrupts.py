@@ -89,8 +89,22 @@ def test_an_interrupted_sweep_says_so_at_once_and_keeps_what_is_done(scenario, t
     store, out = tmp_path / "runs.sqlite", tmp_path / "table.nc"
     out.write_text("of a former sweep")
     durations = "duration=1,2,3,4,50000,50001"  # the last two take hours
-    sweep = start(["sweep", scenario(capacity="2 Gb/s"), "--vary", durations, "--metric", "utilization", "--jobs", "2",
-                   "--store", store, "--out", out])  # fmt: skip
+    sweep = start(
+        [
+            "sweep",
+            scenario(capacity="2 Gb/s"),
+            "--vary",
+            durations,
+            "--metric",
+            "utilization",
+            "--jobs",
+            "2",
+            "--store",
+            store,
+            "--out",
+            out,
+        ]
+    )
     until(lambda: store.exists() and len(Store(store)) == 4)
     os.killpg(sweep.pid, signal.SIGINT)  # a terminal sends it to all of them
     printed, said = sweep.communicate(timeout=HANG)
@@ -215,8 +229,10 @@ def test_standard_output_on_a_full_disk():
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-P", "-c", "import sys; from ecc.cli import main; sys.exit(main())", "claims", "--json"],
-            stdout=full, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     assert done.returncode == 3
     assert done.stderr == "ecc: standard output cannot be written: No space left on device\n"
 
@@ -257,11 +273,22 @@ class Case:
         scenario.write_text(SCENARIO.format(**size))
         self.arguments = {
             "simulate": [scenario, "--sample", "0.01", "--out", at / "run.nc", "--checkpoint", at / "run.ckpt"],
-            "sweep": [scenario, "--vary", "seed=1:20:20", "--metric", "utilization", "--jobs", "2",
-                      "--store", at / "store.sqlite", "--out", at / "table.nc"],
+            "sweep": [
+                scenario,
+                "--vary",
+                "seed=1:20:20",
+                "--metric",
+                "utilization",
+                "--jobs",
+                "2",
+                "--store",
+                at / "store.sqlite",
+                "--out",
+                at / "table.nc",
+            ],
             "crosscheck": [*CLAIMS, "--out", at / "report", "--jobs", "1"],
             "reproduce": [*CLAIMS, "--out", at / "report", "--jobs", "2", "--store", at / "store.sqlite"],
-        }[command]  # fmt: skip
+        }[command]
         self.arguments.insert(0, command)
         self.environment = os.environ | {"TMPDIR": str(self.temporary)}
         self.place.mkdir()
@@ -415,8 +442,10 @@ def test_on_ten_full_disks_nothing_is_cut_and_all_is_printed(case):
         command = ["unshare", "-rm", "sh", "-c", FULL, "sh", str(room), case.place, case.former, after]
         done = subprocess.run(
             [*command, sys.executable, "-P", "-m", "ecc", *map(str, case.arguments)],
-            capture_output=True, text=True, env=case.environment,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            env=case.environment,
+        )
         assert done.returncode in (0, 3), done.stderr
         lines = [line for line in without_progress(done.stderr).splitlines() if line.startswith("ecc:")]
         assert "Traceback" not in done.stderr and bool(lines) >= (done.returncode == 3)

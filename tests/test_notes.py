@@ -68,8 +68,9 @@ def test_critical_gains_and_maps_carry_the_notes_of_their_models(noted):
     found = ecc.stability.stability_map(QI, NET, {"alpha": [0.5, 1.5]})
     assert found.attrs["notes"] == (NOTE, "alpha below 1: True", "alpha below 1: False")
     assert ecc.stability.critical_gain(ecc.models.QIRCP(), NET, "gamma", maximum=0.9).notes == (
-        NOTE, "alpha below 1: True"
-    )  # fmt: skip
+        NOTE,
+        "alpha below 1: True",
+    )
 
 
 def test_the_command_line_prints_notes_of_linear_models_once(noted, monkeypatch, capsys):
@@ -85,10 +86,12 @@ def test_runs_carry_notes_and_show_them():
     run = ecc.fluid.simulate(ecc.Scenario(network=NET, protocol=QI, duration=1.0))
     assert run.stats["notes"] == run.notes == ()
     assert repr(run).splitlines() == [
-        "<Trajectory QIRCP, completed>", "Dimensions: (time: 10, flow: 1, link: 1)", "Time:       0.1 to 1 s",
+        "<Trajectory QIRCP, completed>",
+        "Dimensions: (time: 10, flow: 1, link: 1)",
+        "Time:       0.1 to 1 s",
         "Series:     rate goodput bottleneck queue queue_max arrival drops dropped_bytes",
         f"Run:        engine fluid, seed 1, version {ecc.__version__}",
-    ]  # fmt: skip
+    ]
     run = replace(run, stats=dict(run.stats) | {"notes": (NOTE,)})
     assert run.notes == (NOTE,) and repr(run).endswith(f"\nnote: {NOTE}")
     assert run._repr_html_().startswith(f"<p>note: {ESCAPED}</p>")

@@ -41,7 +41,13 @@ def test_references_are_those_that_are_cited():
 def test_the_paper_has_the_parts_and_the_length_that_the_journal_asks_for():
     parts = re.findall(r"^# (.+)$", TEXT, re.MULTILINE)
     assert parts == [
-        "Summary", "Statement of need", "State of the field", "Software design", "Research impact statement",
-        "Quality control", "Acknowledgements", "References",
-    ]  # fmt: skip
+        "Summary",
+        "Statement of need",
+        "State of the field",
+        "Software design",
+        "Research impact statement",
+        "Quality control",
+        "Acknowledgements",
+        "References",
+    ]
     assert 750 <= len(TEXT.split("---\n", 2)[2].split()) <= 1750

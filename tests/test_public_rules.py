@@ -155,9 +155,15 @@ def mapped(**options):
 
 def solved(**options):
     return ecc.fluid.solve_ensemble(
-        lambda t, y, z, k: -k * z[0], (0.0, 2.0), [1.0], [0.5], args={"k": [0.5, 1.0]}, t_eval=[1.0, 2.0], jit=False,
+        lambda t, y, z, k: -k * z[0],
+        (0.0, 2.0),
+        [1.0],
+        [0.5],
+        args={"k": [0.5, 1.0]},
+        t_eval=[1.0, 2.0],
+        jit=False,
         **options,
-    ).y.to_numpy()  # fmt: skip
+    ).y.to_numpy()
 
 
 @pytest.mark.parametrize("call", [varied, mapped, solved])
@@ -246,10 +252,13 @@ OWN_OPTIONS = {
 OF_ONE_LINK = {
     f"ecc.stability.{name}"
     for name in (
-        "is_stable_under_varying_delays", "growth_under_delays", "worst_sequence", "worst_rtt_distribution",
+        "is_stable_under_varying_delays",
+        "growth_under_delays",
+        "worst_sequence",
+        "worst_rtt_distribution",
         "local_margin",
     )
-}  # fmt: skip
+}
 """Functions of one link, whose argument is its mean RTT."""
 
 

@@ -49,12 +49,26 @@ PACKETS = st.sampled_from([500, 1000, (100, 1500)])
 
 @st.composite
 def drawn_networks(draw):
-    links = [Link(draw(st.floats(1e5, 1e10)), draw(SECONDS), draw(st.sampled_from([None, 20_000])),
-                  draw(st.sampled_from([None, 9]))) for _ in range(2)]  # fmt: skip
+    links = [
+        Link(
+            draw(st.floats(1e5, 1e10)),
+            draw(SECONDS),
+            draw(st.sampled_from([None, 20_000])),
+            draw(st.sampled_from([None, 9])),
+        )
+        for _ in range(2)
+    ]
     flow = st.builds(
-        Flow, ROUTES, st.floats(0.0, 5.0), st.none() | st.floats(6.0, 9.0), st.none() | st.integers(1, 10**9),
-        SECONDS, PACKETS, BACK, st.sampled_from([None, (2, 0.04)]),
-    )  # fmt: skip
+        Flow,
+        ROUTES,
+        st.floats(0.0, 5.0),
+        st.none() | st.floats(6.0, 9.0),
+        st.none() | st.integers(1, 10**9),
+        SECONDS,
+        PACKETS,
+        BACK,
+        st.sampled_from([None, (2, 0.04)]),
+    )
     return Network(links, draw(st.lists(flow, min_size=1, max_size=3)))
 
 
@@ -71,15 +85,42 @@ TOLD = {"access_delay": DELAYS, "packet_size": PACKETS, "reverse": BACK}
 TRAFFIC = st.builds(
     Workload,
     st.lists(st.builds(Flow, ROUTES, SECONDS, size=st.integers(1, 10**9), reverse=BACK), max_size=2),
-    st.lists(st.builds(Arrivals, ROUTES, SECONDS, st.integers(1, 10**6), st.none() | st.floats(1.1, 2.0),
-                       spacing=st.sampled_from(["poisson", "regular"]), batch=st.integers(1, 3), **TOLD), max_size=2),
+    st.lists(
+        st.builds(
+            Arrivals,
+            ROUTES,
+            SECONDS,
+            st.integers(1, 10**6),
+            st.none() | st.floats(1.1, 2.0),
+            spacing=st.sampled_from(["poisson", "regular"]),
+            batch=st.integers(1, 3),
+            **TOLD,
+        ),
+        max_size=2,
+    ),
     st.lists(st.builds(OnOff, ROUTES, SECONDS, SECONDS, st.integers(1, 3), **TOLD), max_size=1),
-    st.lists(st.builds(Tmix, st.sampled_from([
-        Synthetic(3.0, exact=True), Synthetic.edn(),
-        (ConnectionVector(0.25, 0.1, [Unit(0, 500), Unit(1, 9000, 0.5)], windows=(65535, 32768)),),
-        (ConnectionVector(0.0, 0.1, [Unit(0, 500, 0.125), Unit(1, 70)], concurrent=True, close=(None, 0.25)),),
-    ]), st.just([0]), st.just([1]), st.sampled_from([1.0, 0.5])), max_size=1),
-)  # fmt: skip
+    st.lists(
+        st.builds(
+            Tmix,
+            st.sampled_from(
+                [
+                    Synthetic(3.0, exact=True),
+                    Synthetic.edn(),
+                    (ConnectionVector(0.25, 0.1, [Unit(0, 500), Unit(1, 9000, 0.5)], windows=(65535, 32768)),),
+                    (
+                        ConnectionVector(
+                            0.0, 0.1, [Unit(0, 500, 0.125), Unit(1, 70)], concurrent=True, close=(None, 0.25)
+                        ),
+                    ),
+                ]
+            ),
+            st.just([0]),
+            st.just([1]),
+            st.sampled_from([1.0, 0.5]),
+        ),
+        max_size=1,
+    ),
+)
 IMPAIRED = st.lists(
     st.one_of(
         st.builds(RandomLoss, st.floats(0.0, 1.0), link=st.just(0), kind=st.sampled_from(["data", "ack", "all"])),

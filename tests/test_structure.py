@@ -50,3 +50,23 @@ def test_no_function_is_longer_than_the_limit() -> None:
     assert len(functions) > 3000
     too_long = {name: length for name, length in functions.items() if length > MAX_LINES}
     assert set(too_long) <= set(EXCEPTIONS), too_long
+
+
+def test_only_tables_of_data_are_formatted_by_hand() -> None:
+    """`# fmt: skip` is for literal tables of 20 values and more, which one value per line makes hard to read."""
+    found = 0
+    for path in sorted(PACKAGE.parent.joinpath(room) for room in ("ecc", "tests", "benchmarks", "docs", "examples")):
+        for file in path.rglob("*.py"):
+            source = file.read_text(encoding="utf-8")
+            lines = {number for number, line in enumerate(source.splitlines(), 1) if line.endswith("# fmt: skip")}
+            if not lines:
+                continue
+            tables = {
+                node.end_lineno
+                for node in ast.walk(ast.parse(source))
+                if isinstance(node, ast.Assign | ast.AnnAssign)
+                and sum(isinstance(part, ast.Constant) for part in ast.walk(node)) >= 20
+            }
+            assert lines <= tables, f"{file}: lines {sorted(lines - tables)}"
+            found += len(lines)
+    assert found < 40

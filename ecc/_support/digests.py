@@ -22,7 +22,7 @@ from types import (
     MethodDescriptorType,
     MethodType,
     ModuleType,
-)  # fmt: skip
+)
 from typing import Any
 
 import numpy as np

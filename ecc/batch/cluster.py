@@ -470,9 +470,12 @@ def _users_modules() -> dict[str, Path]:
     modules = {
         name: Path(file)
         for name, module in list(sys.modules.items())
-        if isinstance(module, ModuleType) and (file := getattr(module, "__file__", None))
-        and name not in ("__main__", "__mp_main__") and name.partition(".")[0] != "ecc" and not is_installed(name)
-    }  # fmt: skip
+        if isinstance(module, ModuleType)
+        and (file := getattr(module, "__file__", None))
+        and name not in ("__main__", "__mp_main__")
+        and name.partition(".")[0] != "ecc"
+        and not is_installed(name)
+    }
     compiled = {name.partition(".")[0] for name, path in modules.items() if path.suffix != ".py"}
     return {name: path for name, path in modules.items() if name.partition(".")[0] not in compiled}
 

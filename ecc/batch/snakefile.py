@@ -95,9 +95,15 @@ def snakefile(path: Path, command: Sequence[str], inputs: Sequence[str], table: 
     folder = str(path.with_suffix(".parts"))
     quoted, stores = shlex.join(command).replace("{", "{{").replace("}", "}}"), shlex.quote(folder)
     return _TEXT.format(
-        count=count, parts=parts, name=path.name, folder=stores, table=table, inputs=list(inputs),
-        done=f"{folder}/{{part}}.done", log=f"{folder}/{{part}}.log",
+        count=count,
+        parts=parts,
+        name=path.name,
+        folder=stores,
+        table=table,
+        inputs=list(inputs),
+        done=f"{folder}/{{part}}.done",
+        log=f"{folder}/{{part}}.log",
         merge=f"{quoted} --store {stores}/all.sqlite {{params.merge}} --out {shlex.quote(table)}",
         work=f"{quoted} --part {{wildcards.part}}/{parts} --store {stores}/{{wildcards.part}}.sqlite"
         " --jobs {threads} > {log:q}",
-    )  # fmt: skip
+    )

@@ -30,9 +30,15 @@ if TYPE_CHECKING:
     from ecc.scenario import Scenario
 
 __all__ = [
-    "MetricError", "ScenarioRuns", "SweepError", "SweepInterrupted", "data_files", "names_data_file", "sweep",
+    "MetricError",
+    "ScenarioRuns",
+    "SweepError",
+    "SweepInterrupted",
+    "data_files",
+    "names_data_file",
+    "sweep",
     "unused_seed",
-]  # fmt: skip
+]
 
 
 class MetricError(EccError):

@@ -141,9 +141,18 @@ def plan(claim: Claim, quick: bool = False) -> list[Job]:
                     for seed in range(1, 1 + (drawn_seeds if engine == "packet" else 1)):
                         shown = engine != "fluid" and seed == 1 and _shows(version) and _draws(experiment, point)
                         cost = LIVE_COST if engine == "live" else experiment.cost
-                        jobs.append(_job(cost, (name, label, _value_of(point), engine, seed), spec | {
-                            "engine": engine, "seed": seed, "series": shown,
-                        }))  # fmt: skip
+                        jobs.append(
+                            _job(
+                                cost,
+                                (name, label, _value_of(point), engine, seed),
+                                spec
+                                | {
+                                    "engine": engine,
+                                    "seed": seed,
+                                    "series": shown,
+                                },
+                            )
+                        )
     return jobs
 
 
@@ -282,9 +291,18 @@ def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MACHINE = (
-    "slow", "attempts", "elapsed", "frozen", "load", "lateness_p50", "lateness_p99", "lateness_p999", "frames_sent",
-    "frames_lost", "frames_refused",
-)  # fmt: skip
+    "slow",
+    "attempts",
+    "elapsed",
+    "frozen",
+    "load",
+    "lateness_p50",
+    "lateness_p99",
+    "lateness_p999",
+    "frames_sent",
+    "frames_lost",
+    "frames_refused",
+)
 """Keys of a live run's `stats` that the report shows."""
 
 
@@ -514,15 +532,26 @@ def _row(
     if met and other is None and expectation.reported is not None and estimate.half > _tolerance(expectation):
         notes.append("met on average only: the 95 % interval is wider than the allowed difference")
     fluid_run = _expected(claim, by_role, expectation, "", expectation.run, "fluid")
-    refused = next((r["refused"] for (v, n, _, e, _), r in by_role.items()
-                    if (v, n, e) == ("", expectation.run, "fluid") and "refused" in r), None)  # fmt: skip
+    refused = next(
+        (
+            r["refused"]
+            for (v, n, _, e, _), r in by_role.items()
+            if (v, n, e) == ("", expectation.run, "fluid") and "refused" in r
+        ),
+        None,
+    )
     if refused:
         notes.append(f"no fluid run: {refused}")
     return Measurement(
-        _name(claim, expectation), _rounded(estimate.mean), expectation.unit, expectation.as_ or expectation.reported,
-        "; ".join(notes), None if fluid_run is None else _rounded(fluid_run.mean),
-        float(f"{estimate.half:.2g}") if seeds > 1 else None, met,
-    )  # fmt: skip
+        _name(claim, expectation),
+        _rounded(estimate.mean),
+        expectation.unit,
+        expectation.as_ or expectation.reported,
+        "; ".join(notes),
+        None if fluid_run is None else _rounded(fluid_run.mean),
+        float(f"{estimate.half:.2g}") if seeds > 1 else None,
+        met,
+    )
 
 
 def _version_row(name: str, met: Sequence[bool], now: Sequence[bool], rows: Sequence[Measurement]) -> Measurement:
@@ -647,9 +676,11 @@ def _judge_live(claim: Claim, by_role: Mapping[Any, Any]) -> Finding:
             is_close = abs(live_estimate.mean - packets.mean) <= CLOSE * abs(packets.mean)
             text = f"as reported: {where[as_packets, as_live]}"
             row = replace(
-                row, live=_rounded(live_estimate.mean), met=as_live == as_packets or is_close,
+                row,
+                live=_rounded(live_estimate.mean),
+                met=as_live == as_packets or is_close,
                 note=f"{row.note}; {text}" if row.note else text,
-            )  # fmt: skip
+            )
             if not row.met:
                 missed.setdefault((e.run, e.at), []).append(row)
         rows.append(row)
@@ -673,7 +704,7 @@ def _judge_live(claim: Claim, by_role: Mapping[Any, Any]) -> Finding:
     seconds = sum(float(result["seconds"]) for result in by_role.values())
     return Finding(
         claim, verdict, reason, rows, _pictures(claim, by_role, missed), [*experiment.assumptions, *_OF_LIVE], seconds
-    )  # fmt: skip
+    )
 
 
 _OF_LIVE = (
@@ -740,10 +771,15 @@ def _pictures(
         run = f"{kind} with {version}, seed 1." if version else f"{kind}, seed 1."
         rates, queues = _reported(claim, label, value, series)
         figure = plot.trajectory_figure(
-            series["time"], np.array(series["rates"]).T, np.array(series["queues"]).T,
-            flows=series["flows"], links=series["links"], packet_size=series["packet_size"],
-            levels=rates, queue_levels=queues,
-        )  # fmt: skip
+            series["time"],
+            np.array(series["rates"]).T,
+            np.array(series["queues"]).T,
+            flows=series["flows"],
+            links=series["links"],
+            packet_size=series["packet_size"],
+            levels=rates,
+            queue_levels=queues,
+        )
         wrong = [] if version or engine != judged else missed.get((label, value), [])
         more = f"; and {len(wrong) - 2} more" if len(wrong) > 2 else ""
         mark = f"Not {kinds[engine][1]}: {'; '.join(map(_miss, wrong[:2]))}{more}. " if wrong else ""
@@ -801,9 +837,16 @@ def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Curve) -> Picture:
     shown = {f"{label}, reported": (*np.array(reported, float).T, None) for label, reported in curve.reported.items()}
     title, unit = curve.name or metrics.get(curve.metric).title, curve.unit
     figure = plot.boundary_figure(
-        values, lines[False], lines[True], shown, x_title=curve.x_title or name.replace("_", " "),
-        y_title=f"{title} [{unit}]" if unit else title, log_x=curve.log_x, log_y=curve.log_y, errors=halves,
-    )  # fmt: skip
+        values,
+        lines[False],
+        lines[True],
+        shown,
+        x_title=curve.x_title or name.replace("_", " "),
+        y_title=f"{title} [{unit}]" if unit else title,
+        log_x=curve.log_x,
+        log_y=curve.log_y,
+        errors=halves,
+    )
     caption = f"Packet runs, mean over seeds{'; bars are its 95 % intervals' if halves else ''}."
     caption += "".join(f" Varied: {change.name}." for change in drawn)
     return Picture.of(figure, title[:1].upper() + title[1:], caption)

@@ -81,9 +81,14 @@ def joins(
 ) -> Parts:
     """Flows join one bottleneck one after another (EVAL sec. 4.1, 4.2; THESIS figs. 20, 21)."""
     network = Network.dumbbell(
-        capacity, rtts=list(rtts), starts=list(starts), stops=None if stops is None else list(stops),
-        packet_size=packet_size, buffer=buffer, delay=delay,
-    )  # fmt: skip
+        capacity,
+        rtts=list(rtts),
+        starts=list(starts),
+        stops=None if stops is None else list(stops),
+        packet_size=packet_size,
+        buffer=buffer,
+        delay=delay,
+    )
     return {"network": network, "duration": duration}
 
 
@@ -102,9 +107,13 @@ def flash_crowd(
     """Many flows join a single flow within `spread` seconds (THESIS figs. 11, 23, 24; EVAL sec. 4.6)."""
     joins = [join_at + spread * k / joining for k in range(joining)]
     network = Network.dumbbell(
-        capacity, rtts=[rtt] * (joining + 1), delay=delay, starts=[0.0, *joins],
-        stops=[duration] + [duration if leave_at is None else leave_at] * joining, packet_size=packet_size,
-    )  # fmt: skip
+        capacity,
+        rtts=[rtt] * (joining + 1),
+        delay=delay,
+        starts=[0.0, *joins],
+        stops=[duration] + [duration if leave_at is None else leave_at] * joining,
+        packet_size=packet_size,
+    )
     return {"network": network, "duration": duration}
 
 
@@ -122,8 +131,13 @@ def long_flow_with_mice(
     """One long flow, later joined by short flows: Poisson arrivals of Pareto sizes (EVAL sec. 4.4)."""
     network = Network.dumbbell(capacity, rtts=[rtt], packet_size=packet_size)
     mice = Arrivals(
-        [0], between, round(mean_packets * packet_size), shape=shape, start=mice_from, packet_size=packet_size,
-    )  # fmt: skip
+        [0],
+        between,
+        round(mean_packets * packet_size),
+        shape=shape,
+        start=mice_from,
+        packet_size=packet_size,
+    )
     return {"network": network, "duration": duration, "workload": Workload(arrivals=[mice])}
 
 
@@ -168,7 +182,7 @@ def transfers(
     network = Network.dumbbell(capacity, rtts=[rtt], starts=[duration], packet_size=packet_size, buffer=buffer)
     sent = Arrivals.at_load(
         [0], load, capacity, round(mean_packets * packet_size), shape=shape, packet_size=packet_size
-    )  # fmt: skip
+    )
     return {"network": network, "duration": duration, "workload": Workload(arrivals=[sent])}
 
 
@@ -289,8 +303,14 @@ def T5_crowds(crowd: str, seed: int, duration: float = 60.0, packet_size: int = 
         lives = np.random.default_rng(seed).uniform(1.0, 15.0, 10)
         flows = [replace(flows[0], stop=float(life)) for life in lives]
         later = Arrivals(
-            [0], 10.0, spacing="regular", batch=10, duration=(1.0, 15.0), start=10.0, packet_size=packet_size,
-        )  # fmt: skip
+            [0],
+            10.0,
+            spacing="regular",
+            batch=10,
+            duration=(1.0, 15.0),
+            start=10.0,
+            packet_size=packet_size,
+        )
         parts["workload"] = Workload(arrivals=[later])
     return parts | {"network": Network(bare.links, flows, bare._rtts and bare._rtts[: len(flows)])}
 
@@ -326,8 +346,13 @@ def parking_lot_with_mice(
     lossy = [RandomLoss(loss, link=link) for link in (0, 1)] if loss else []
     lossy += [RandomLoss(ack_loss, acks_of="all")] if ack_loss else []
     drawn = np.random.default_rng(seed).uniform(*intervals, 2)
-    return {"network": Network(links, [Flow([0, 1], access_delay=0.01)]), "duration": duration,
-            "workload": Workload(arrivals=mice), "intervals": drawn.tolist(), "impairments": lossy}  # fmt: skip
+    return {
+        "network": Network(links, [Flow([0, 1], access_delay=0.01)]),
+        "duration": duration,
+        "workload": Workload(arrivals=mice),
+        "intervals": drawn.tolist(),
+        "impairments": lossy,
+    }
 
 
 @setup
@@ -350,8 +375,15 @@ def two_way(
     for way in (0, 1):
         for _ in range(flows):
             wanted = rng.uniform(0.02, 0.22) if rtt is None else rtt
-            made.append(Flow([way], reverse=[1 - way], access_delay=max(0.0, wanted / 2.0 - delay),
-                             start=float(rng.uniform(0.0, 1.0)), packet_size=size))  # fmt: skip
+            made.append(
+                Flow(
+                    [way],
+                    reverse=[1 - way],
+                    access_delay=max(0.0, wanted / 2.0 - delay),
+                    start=float(rng.uniform(0.0, 1.0)),
+                    packet_size=size,
+                )
+            )
     return {"network": Network([Link(capacity, delay), Link(capacity, delay)], made), "duration": duration}
 
 
@@ -365,5 +397,7 @@ def two_routers(figure: str, packet_size: int = 1500, delay: float = 0.01, durat
         "21b": [Flow([0, 1], stop=60.0), Flow([1], start=20.0), Flow([0], start=40.0)],
     }[figure]
     ends = {"20b": 135.0, "21a": 60.0, "21b": 80.0}
-    return {"network": Network(links, [replace(flow, packet_size=packet_size) for flow in flows]),
-            "duration": ends[figure] if duration is None else duration}  # fmt: skip
+    return {
+        "network": Network(links, [replace(flow, packet_size=packet_size) for flow in flows]),
+        "duration": ends[figure] if duration is None else duration,
+    }

@@ -10,7 +10,16 @@ from ecc.cli.entry import main
 
 # Commands register with `app` when they are imported, in the order of the help.
 from ecc.cli import (  # noqa: F401  # isort: skip
-    root, crosscheck, check, conform, simulate, sweep, stability, claims, node, dissector,
-)  # fmt: skip
+    root,
+    crosscheck,
+    check,
+    conform,
+    simulate,
+    sweep,
+    stability,
+    claims,
+    node,
+    dissector,
+)
 
 __all__ = ["BAD_INPUT", "FAILED", "INTERRUPTED", "REFUTED", "UNWRITTEN", "app", "main"]

@@ -138,9 +138,16 @@ def conform(
         return examined(chosen, selected, workers, progress, steps, results)
 
     code = examine_and_report(
-        work, report, len(selected), out, (jobs, cluster), json, results, "case",
+        work,
+        report,
+        len(selected),
+        out,
+        (jobs, cluster),
+        json,
+        results,
+        "case",
         not_applying=lambda: outcomes[0].not_applying,
-    )  # fmt: skip
+    )
     if not code and not outcomes[0].applying:
         n_cases = f"{len(selected)} case{'s' if selected[1:] else ''}"
         complain(f"none of {n_cases} applies to {type(chosen).__name__}, which lacks what the findings name")

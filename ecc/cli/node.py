@@ -58,9 +58,16 @@ def run_node(
     case, token = Scenario.from_toml(scenario), token_file.read_text(encoding="utf-8").strip()
     begin_work()
     run = node(
-        case, machine, links, token, machines=machines, slow=slow, exact=exact, wait=quantity_or_none(wait) or 0.0,
+        case,
+        machine,
+        links,
+        token,
+        machines=machines,
+        slow=slow,
+        exact=exact,
+        wait=quantity_or_none(wait) or 0.0,
         ready=lambda: print("ready", file=sys.stderr, flush=True),
-    )  # fmt: skip
+    )
     end_work()
     if json:
         print_json(run.to_dict())

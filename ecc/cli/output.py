@@ -86,8 +86,10 @@ def _write_netcdf(run: Trajectory, path: Path) -> None:
 
 
 RUN_WRITERS: dict[str, Callable[[Any, Path], None]] = {
-    ".nc": _write_netcdf, ".csv": _write_csv, ".html": _write_figure,
-}  # fmt: skip
+    ".nc": _write_netcdf,
+    ".csv": _write_csv,
+    ".html": _write_figure,
+}
 
 
 def _write_rows(found: Any, path: Path) -> None:
@@ -153,9 +155,13 @@ def progress_bar(shown: bool = True) -> Any:
     )
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
         TimeRemainingColumn(),
-    )  # fmt: skip
+    )
 
     class Moving(Progress):
         moving: Callable[[], None] | None = None
@@ -264,14 +270,21 @@ def summary_of(run: Trajectory, case: Scenario) -> dict[str, Any]:
     ]
     rows = run.transfers["completion_time"]
     transfers = {
-        "rows": len(rows), "completed": int(rows.notna().sum()),
+        "rows": len(rows),
+        "completed": int(rows.notna().sum()),
         "mean_completion_time": float(rows.mean()) if rows.notna().any() else None,
-    }  # fmt: skip
+    }
     simulated = float(data["time"][-1]) if data.sizes["time"] else 0.0
     return {
-        "engine": data.attrs.get("engine", ""), "protocol": data.attrs.get("protocol", ""), "stopped": run.stopped,
-        "simulated": simulated, "flows": flows, "links": links, "transfers": transfers, "stats": dict(run.stats),
-    }  # fmt: skip
+        "engine": data.attrs.get("engine", ""),
+        "protocol": data.attrs.get("protocol", ""),
+        "stopped": run.stopped,
+        "simulated": simulated,
+        "flows": flows,
+        "links": links,
+        "transfers": transfers,
+        "stats": dict(run.stats),
+    }
 
 
 def protocol_names(case: Scenario) -> list[str]:
@@ -319,9 +332,14 @@ def summary_tables(summary: dict[str, Any]) -> list[Table]:
     title = f"{summary['protocol']}, {summary['engine']} run of {summary['simulated']:g} s"
     heads = ("flow", *(["protocol"] if several else []), "mean rate [Mb/s]", "in the last tenth [Mb/s]")
     of_links = (
-        "link", "capacity [Mb/s]", "utilization", "mean queue [bytes]", "peak queue [bytes]", "drops [packets]",
+        "link",
+        "capacity [Mb/s]",
+        "utilization",
+        "mean queue [bytes]",
+        "peak queue [bytes]",
+        "drops [packets]",
         *(["marks [packets]"] if has_marks else []),
-    )  # fmt: skip
+    )
     tables = [table_of(title, heads, rows), table_of("", of_links, queues)]
     transfers = summary["transfers"]
     if transfers["rows"]:

@@ -229,27 +229,54 @@ def disagreements(
             why = cause.between(reference, other)
             a, b = phase.rate[reference], phase.rate[other]
             rows += [
-                (phase.begin, phase.end, "rate", int(phase.active[k]), reference, other, a[k], b[k],
-                 (*why, *cause.granular(k, b[k] - a[k])))
+                (
+                    phase.begin,
+                    phase.end,
+                    "rate",
+                    int(phase.active[k]),
+                    reference,
+                    other,
+                    a[k],
+                    b[k],
+                    (*why, *cause.granular(k, b[k] - a[k])),
+                )
                 for k in _indices_of_differences(a, b, tolerance, phase.granularity)
-            ]  # fmt: skip
+            ]
             a, b = phase.queue[reference], phase.queue[other]
             packets = np.array([flow.mean_packet for flow in phase.network.flows]) @ phase.network.incidence
             rows += [
-                (phase.begin, phase.end, "queue", int(k), reference, other, a[k], b[k],
-                 (*cause.queued(k, reference, other), *why))
+                (
+                    phase.begin,
+                    phase.end,
+                    "queue",
+                    int(k),
+                    reference,
+                    other,
+                    a[k],
+                    b[k],
+                    (*cause.queued(k, reference, other), *why),
+                )
                 for k in _indices_of_differences(a, b, tolerance, packets)
-            ]  # fmt: skip
+            ]
         if phase.equilibrium is not None:
             for name in runs:
                 if not _has_converged(phase, name, tolerance):
                     continue
                 why, a, b = cause.of_equilibrium(name), phase.rate[name], phase.equilibrium.rates
                 rows += [
-                    (phase.begin, phase.end, "rate", int(phase.active[k]), name, "equilibrium", a[k], b[k],
-                     (*why, *(cause.granular(k, b[k] - a[k]) if name == "packets" else ())))
+                    (
+                        phase.begin,
+                        phase.end,
+                        "rate",
+                        int(phase.active[k]),
+                        name,
+                        "equilibrium",
+                        a[k],
+                        b[k],
+                        (*why, *(cause.granular(k, b[k] - a[k]) if name == "packets" else ())),
+                    )
                     for k in _indices_of_differences(a, b, tolerance, phase.granularity)
-                ]  # fmt: skip
+                ]
         rows += _verdicts(runs, phase, linear, tolerance, cause)
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
@@ -301,11 +328,15 @@ class _Causes:
     def between(self, first: str, second: str) -> tuple[str, ...]:
         """Return causes of a difference between two runs."""
         return (
-            *self.stopped(first, second), *self.base_rtts(), *self.losses(first, second),
+            *self.stopped(first, second),
+            *self.base_rtts(),
+            *self.losses(first, second),
             *self.bottlenecks_differ(first, second),
-            *(self.intervals() if second == "recurrence" else ()), *self.open_rest(), *self.moving(first),
+            *(self.intervals() if second == "recurrence" else ()),
+            *self.open_rest(),
+            *self.moving(first),
             *self.moving(second),
-        )  # fmt: skip
+        )
 
     def of_equilibrium(self, name: str) -> tuple[str, ...]:
         """Return causes of a difference between a run and the equilibrium."""
@@ -332,8 +363,9 @@ class _Causes:
         if run is None or not self.windows or not self.reads_queues or "min_rtt" not in run.flows:
             return []
         network, active = self.phase.network, self.phase.active
-        sent = np.array([8.0 * flow.mean_packet * (1.0 / network.capacities[list(flow.route)]).sum()
-                         for flow in network.flows])  # fmt: skip
+        sent = np.array(
+            [8.0 * flow.mean_packet * (1.0 / network.capacities[list(flow.route)]).sum() for flow in network.flows]
+        )
         base = run.flows["idle_rtt"].to_numpy()[active] + sent
         over = run.flows["min_rtt"].to_numpy()[active] - base
         k = int(np.nanargmax(over / base)) if np.isfinite(over).any() else 0

@@ -167,8 +167,12 @@ class Comparison:
         verdict = "agree" if self.agrees else "differ"
         subject = f"{self.packet.data.attrs.get('protocol', '')}: packets and fluid {verdict}"
         notes = first_notes(self.notes)
-        return "\n".join([f"<Comparison of {subject}, disagreements: {len(self.disagreements)}>",
-                          *(f"note: {note}" for note in notes)])  # fmt: skip
+        return "\n".join(
+            [
+                f"<Comparison of {subject}, disagreements: {len(self.disagreements)}>",
+                *(f"note: {note}" for note in notes),
+            ]
+        )
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<p>note: {escape(note)}</p>" for note in first_notes(self.notes))
@@ -265,12 +269,25 @@ def compare(
                 for values, end in zip(smooth, ends, strict=True)
             ]
             at = int(np.argmax(np.abs(gap)))
-            rows.append({
-                "series": name, "index": index, "fluid": a.mean(), "packet": b.mean(), "fluid_peak": peaks[0],
-                "packet_peak": peaks[1], "largest": gap[at], "at": time[at], "scale": scale,
-                "first_discrepancy": time[np.argmax(apart)] if apart.any() else np.nan, "discrepancy": apart.mean(),
-                "fluid_end": ends[0], "packet_end": ends[1], "fluid_settled": settled[0], "packet_settled": settled[1],
-            })  # fmt: skip
+            rows.append(
+                {
+                    "series": name,
+                    "index": index,
+                    "fluid": a.mean(),
+                    "packet": b.mean(),
+                    "fluid_peak": peaks[0],
+                    "packet_peak": peaks[1],
+                    "largest": gap[at],
+                    "at": time[at],
+                    "scale": scale,
+                    "first_discrepancy": time[np.argmax(apart)] if apart.any() else np.nan,
+                    "discrepancy": apart.mean(),
+                    "fluid_end": ends[0],
+                    "packet_end": ends[1],
+                    "fluid_settled": settled[0],
+                    "packet_settled": settled[1],
+                }
+            )
     report(Share(1.0))
     return Comparison(as_fluid, as_packets, width, bar, pd.DataFrame(rows), discrepancy, scenario, options)
 

@@ -203,11 +203,17 @@ class _Shadow:
         if name == "on_receive":
             return
         self.rate, self.window = before.rate, before.window
-        self.rows.append((
-            env.now, env.rate, env.window, before.rate, before.window,
-            *(variable_value(state, variable) for variable, _ in self.names.values()),
-            *(variable_value(self.state, variable) for _, variable in self.names.values()),
-        ))  # fmt: skip
+        self.rows.append(
+            (
+                env.now,
+                env.rate,
+                env.window,
+                before.rate,
+                before.window,
+                *(variable_value(state, variable) for variable, _ in self.names.values()),
+                *(variable_value(self.state, variable) for _, variable in self.names.values()),
+            )
+        )
         self.called.append(name)
 
     def divergence(self, lacking: tuple[str, ...]) -> Divergence:

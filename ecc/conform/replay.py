@@ -162,10 +162,12 @@ class _Shadow:
             self.called.append(hook)
             self.rows.append([call.metrics.get(name, np.nan) for name in self.known])
             values = {"congestion_window": self.window, "pacing_rate": self.rate}
-            self.reference_rows.append([
-                values[name] if name in values else variable_value(self.state, self.variables[name])
-                for name in self.known
-            ])  # fmt: skip
+            self.reference_rows.append(
+                [
+                    values[name] if name in values else variable_value(self.state, self.variables[name])
+                    for name in self.known
+                ]
+            )
             for name, logged, value in zip(self.known, self.rows[-1], self.reference_rows[-1], strict=True):
                 if logged == logged:
                     self.in_trace.add(name)

@@ -276,7 +276,11 @@ def conformance_report(result: Conformance, command: str = "", again: str = "") 
     """
     name = type(result.protocol).__name__
     return Report(
-        result.findings, command or f"ecc conform {name}", result.interrupted, failures=result.failures,
-        title=f"Conformance of {label(result.protocol)}", introduction=INTRODUCTION,
+        result.findings,
+        command or f"ecc conform {name}",
+        result.interrupted,
+        failures=result.failures,
+        title=f"Conformance of {label(result.protocol)}",
+        introduction=INTRODUCTION,
         again=again or f"ecc conform {name} --case",
-    )  # fmt: skip
+    )

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 __all__ = [
-    "ARRAY_TYPES", "ECN_ECHOES", "JUMPS", "LOST_RETRANSMISSIONS", "NUMBER_TYPES", "N_TIMERS", "PHASE_JITTERS",
-    "PRR_USES", "SCHEDULERS", "SOURCE_CLOCKS", "STATE_CLOCKS", "TRANSPORTS",
-]  # fmt: skip
+    "ARRAY_TYPES",
+    "ECN_ECHOES",
+    "JUMPS",
+    "LOST_RETRANSMISSIONS",
+    "NUMBER_TYPES",
+    "N_TIMERS",
+    "PHASE_JITTERS",
+    "PRR_USES",
+    "SCHEDULERS",
+    "SOURCE_CLOCKS",
+    "STATE_CLOCKS",
+    "TRANSPORTS",
+]
 
 
 SOURCE_CLOCKS = ("interval", "ack", "rtt", "always", "continuous")

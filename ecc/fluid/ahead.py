@@ -18,10 +18,14 @@ from ecc.fluid.compiled import code_of
 __all__ = ["KERNELS", "main"]
 
 KERNELS = (
-    "dde.stepper.advance", "network.right_hand_side.network_rates", "network.granted_windows.advance",
-    "network.sampled_prices.advance", "network.window_steps.advance", "network.stepped_rates.advance",
+    "dde.stepper.advance",
+    "network.right_hand_side.network_rates",
+    "network.granted_windows.advance",
+    "network.sampled_prices.advance",
+    "network.window_steps.advance",
+    "network.stepped_rates.advance",
     "network.recurrence.advance",
-)  # fmt: skip
+)
 """Modules of `ecc.fluid` and names of kernels, the slowest to compile first."""
 
 

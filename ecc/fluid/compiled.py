@@ -33,9 +33,24 @@ from ecc.jit import digest_of, report_compiling
 from ecc.jit.intermediate import to_intermediate_code
 
 __all__ = [
-    "FLOATS", "INTEGERS", "SHIPPED", "FloatRows", "Floats", "IntegerRows", "Integers", "call", "code_of", "compiled",
-    "entry", "entry_point", "inlined", "optimized", "pointer_at", "shifted", "unpacker",
-]  # fmt: skip
+    "FLOATS",
+    "INTEGERS",
+    "SHIPPED",
+    "FloatRows",
+    "Floats",
+    "IntegerRows",
+    "Integers",
+    "call",
+    "code_of",
+    "compiled",
+    "entry",
+    "entry_point",
+    "inlined",
+    "optimized",
+    "pointer_at",
+    "shifted",
+    "unpacker",
+]
 
 types: Any = numba.types
 intrinsic: Callable[[Callable[..., Any]], Any] = numba.extending.intrinsic
@@ -53,9 +68,13 @@ Integers: TypeAlias = Any
 IntegerRows: TypeAlias = Any
 
 _TYPES: dict[str, Any] = {
-    "int": types.int64, "Integers": types.int64[::1], "IntegerRows": types.int64[:, ::1],
-    "float": types.float64, "Floats": types.float64[::1], "FloatRows": types.float64[:, ::1],
-}  # fmt: skip
+    "int": types.int64,
+    "Integers": types.int64[::1],
+    "IntegerRows": types.int64[:, ::1],
+    "float": types.float64,
+    "Floats": types.float64[::1],
+    "FloatRows": types.float64[:, ::1],
+}
 
 _ARRAYS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 """Options for compiling functions of arrays: they allocate none, so that reference counting is off."""

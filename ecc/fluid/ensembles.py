@@ -231,9 +231,18 @@ def ensemble(
     members = _Members.of(over)
     interrupt = _Interrupt()
     options: dict[str, Any] = {
-        "sample": sample, "start": start, "perturbation": perturbation, "record": record, "cancel": cancel,
-        "progress": interrupt, "time": time, "rtol": rtol, "delays": delays, "clocking": clocking, "signals": signals,
-    }  # fmt: skip
+        "sample": sample,
+        "start": start,
+        "perturbation": perturbation,
+        "record": record,
+        "cancel": cancel,
+        "progress": interrupt,
+        "time": time,
+        "rtol": rtol,
+        "delays": delays,
+        "clocking": clocking,
+        "signals": signals,
+    }
 
     text = scenario.to_toml()  # refuses, before any run, a scenario that cannot be stored with the result
     shared: dict[Any, Any] = {}
@@ -252,11 +261,13 @@ def ensemble(
         fit = [prepared for prepared in ready if not isinstance(prepared, Exception)]
         results = iter(run_together(fit))
         return [
-            prepared if isinstance(prepared, Exception)
-            else result if isinstance(result := next(results), Exception)
+            prepared
+            if isinstance(prepared, Exception)
+            else result
+            if isinstance(result := next(results), Exception)
             else (prepared, result)
             for prepared in ready
-        ]  # fmt: skip
+        ]
 
     runs, stopped = _collected(len(members.values), several, _MAX_BATCH, executor, progress, interrupt)
     prepared, result = max((run for run in runs if run is not None), key=lambda run: len(run[1].time))
@@ -376,10 +387,24 @@ def solve_ensemble(
         lags = rows["delays"][varied[" delays"]] if "delays" in rows else delays
         numbers = tuple(float(varied[name]) for name in args)
         return solve_dde(
-            f, t_span, past, lags, t_eval=t_eval, args=numbers, events=events, rtol=rtol, atol=atol, max_step=max_step,
-            first_step=first_step, y0=y0, breaks=breaks, jit=jit, method=method, neutral=neutral,
+            f,
+            t_span,
+            past,
+            lags,
+            t_eval=t_eval,
+            args=numbers,
+            events=events,
+            rtol=rtol,
+            atol=atol,
+            max_step=max_step,
+            first_step=first_step,
+            y0=y0,
+            breaks=breaks,
+            jit=jit,
+            method=method,
+            neutral=neutral,
             history_slope=history_slope,
-        )  # fmt: skip
+        )
 
     def several(which: range) -> list[Any]:
         return [_or_error(solve_member, members.values[k]) for k in which]

@@ -45,11 +45,14 @@ RTTS = ("min_rtt", "smoothed_rtt", "latest_rtt", "rtt_variance")
 EPOCH = 1e10
 """Times [ms] beyond this are dates; they are converted to the time since the first event."""
 NAMES = {
-    "metric_update": "metrics_updated", "recovery_metrics_updated": "metrics_updated",
-    "congestion_metric_update": "metrics_updated", "packet_drop": "packet_dropped",
-    "congestion_state_update": "congestion_state_updated", "app_limited_update": "app_limited_updated",
+    "metric_update": "metrics_updated",
+    "recovery_metrics_updated": "metrics_updated",
+    "congestion_metric_update": "metrics_updated",
+    "packet_drop": "packet_dropped",
+    "congestion_state_update": "congestion_state_updated",
+    "app_limited_update": "app_limited_updated",
     "custom_cc_application_limited": "app_limited_updated",
-}  # fmt: skip
+}
 """Names of events in older drafts and some stacks -> names here."""
 FIELDS = {"cwnd": "congestion_window", "current_cwnd": "congestion_window"}
 """Names of metrics in older drafts and some stacks -> names here."""
@@ -138,12 +141,15 @@ def head(title: str, vantage_point: str = "server") -> dict[str, Any]:
     """
     reference = {"clock_type": "monotonic", "epoch": "unknown"}
     return {
-        "file_schema": FILE_SCHEMA, "serialization_format": "application/qlog+json-seq", "title": title,
+        "file_schema": FILE_SCHEMA,
+        "serialization_format": "application/qlog+json-seq",
+        "title": title,
         "trace": {
             "common_fields": {"time_format": "relative_to_epoch", "reference_time": reference},
-            "vantage_point": {"type": vantage_point}, "event_schemas": [EVENT_SCHEMA],
+            "vantage_point": {"type": vantage_point},
+            "event_schemas": [EVENT_SCHEMA],
         },
-    }  # fmt: skip
+    }
 
 
 def event(time: int, name: str, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -288,9 +294,12 @@ class _Reader:
         kind = point.get("type") if isinstance(point, dict) else None
         title = about.get("title") or top.get("title")
         return Trace(
-            title if isinstance(title, str) else "", kind.lower() if isinstance(kind, str) else "unknown",
-            tuple(events), len(records), tuple(self.notes),
-        )  # fmt: skip
+            title if isinstance(title, str) else "",
+            kind.lower() if isinstance(kind, str) else "unknown",
+            tuple(events),
+            len(records),
+            tuple(self.notes),
+        )
 
     def number_of_trace(self, traces: Sequence[Mapping[str, Any]]) -> int:
         """Return the index of the trace to read; errors (TraceError) in place of a trace are skipped."""
@@ -596,8 +605,14 @@ class _Events:
 
     def size(self, data: Mapping[str, Any]) -> int:
         raw, inner = self.inner(data, "raw"), self.inner(data, "header")
-        for place, name in ((raw, "length"), (inner, "packet_size"), (data, "packet_size"), (inner, "length"),
-                            (raw, "payload_length"), (inner, "payload_length")):  # fmt: skip
+        for place, name in (
+            (raw, "length"),
+            (inner, "packet_size"),
+            (data, "packet_size"),
+            (inner, "length"),
+            (raw, "payload_length"),
+            (inner, "payload_length"),
+        ):
             if place.get(name) is not None:
                 return self.unsigned(place[name], name)
         self.fail("raw.length", "the size of a packet", None)
@@ -615,10 +630,12 @@ class _Events:
         """Return the hook calls of logs that `ecc` has written, by hook."""
         hooks = {} if calls is None else self.mapping(calls, "ecc")
         return {
-            hook: {name: self.value(value, name) if isinstance(value, float) else self.signed(value, name)
-                   for name, value in self.mapping(values, hook).items()}
+            hook: {
+                name: self.value(value, name) if isinstance(value, float) else self.signed(value, name)
+                for name, value in self.mapping(values, hook).items()
+            }
             for hook, values in hooks.items()
-        }  # fmt: skip
+        }
 
     def mapping(self, value: Any, name: str) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -654,9 +671,15 @@ class _Events:
 
 
 EVENTS: Sequence[str] = (
-    "packet_sent", "packet_received", "packet_lost", "packets_lost", "metrics_updated", "congestion_state_updated",
-    "app_limited_updated", "recovery_parameters_set",
-)  # fmt: skip
+    "packet_sent",
+    "packet_received",
+    "packet_lost",
+    "packets_lost",
+    "metrics_updated",
+    "congestion_state_updated",
+    "app_limited_updated",
+    "recovery_parameters_set",
+)
 """Events that are read."""
 RESTARTED = "restarted"
 """Event of this module: a client has received a Retry or a Version Negotiation packet."""

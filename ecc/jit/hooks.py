@@ -150,9 +150,12 @@ def _check_writes(dispatcher: Any, records: Mapping[str, Any], writable: Collect
 
 
 def _compile_one(
-    name: str, hook: FunctionType, records: Mapping[str, Any], writable: Collection[str] | None,
+    name: str,
+    hook: FunctionType,
+    records: Mapping[str, Any],
+    writable: Collection[str] | None,
     unreadable: Mapping[str, str],
-) -> Any:  # fmt: skip
+) -> Any:
     """Return Numba's compile result of a hook for these records."""
     from numba import types
     from numba.core.errors import NumbaExperimentalFeatureWarning
@@ -316,9 +319,11 @@ def _use_of_python(function: FunctionType, seen: set[int]) -> str | None:
 
 
 def _object_code(
-    hooks: Mapping[str, FunctionType], layouts: Mapping[str, np.dtype[Any]], writable: Mapping[str, Collection[str]],
+    hooks: Mapping[str, FunctionType],
+    layouts: Mapping[str, np.dtype[Any]],
+    writable: Mapping[str, Collection[str]],
     unreadable: Mapping[str, Mapping[str, str]],
-) -> bytes:  # fmt: skip
+) -> bytes:
     """Return a line with the exceptions, then an object file with a C entry point `hook_<i>` for the i-th hook."""
     import numba
     from numba.core.compiler_lock import global_compiler_lock

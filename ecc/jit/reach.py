@@ -23,9 +23,21 @@ import numpy as np
 from ecc.jit.c_function import CFunction
 
 __all__ = [
-    "digest_of", "digest_of_texts", "instructions", "is_plain", "jitable", "lock", "python_function", "reach",
-    "reached_functions", "replace_functions", "surroundings", "text_of", "uses_field", "where",
-]  # fmt: skip
+    "digest_of",
+    "digest_of_texts",
+    "instructions",
+    "is_plain",
+    "jitable",
+    "lock",
+    "python_function",
+    "reach",
+    "reached_functions",
+    "replace_functions",
+    "surroundings",
+    "text_of",
+    "uses_field",
+    "where",
+]
 
 _KNOWN_TO_NUMBA = ("numpy", "numba", "math", "builtins")  # packages with functions that Numba replaces
 
@@ -244,10 +256,21 @@ def _code_text(code: CodeType) -> str:
             consts.append(repr(sorted(map(repr, const))))
         else:
             consts.append(repr(const))
-    return repr((
-        code.co_code, consts, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags,
-        code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_exceptiontable,
-    ))  # fmt: skip
+    return repr(
+        (
+            code.co_code,
+            consts,
+            code.co_names,
+            code.co_varnames,
+            code.co_freevars,
+            code.co_cellvars,
+            code.co_flags,
+            code.co_argcount,
+            code.co_posonlyargcount,
+            code.co_kwonlyargcount,
+            code.co_exceptiontable,
+        )
+    )
 
 
 Known = Callable[[object], "str | FunctionType | None"]

@@ -77,8 +77,13 @@ def is_affine(law: Callable[..., float] | None, variables: Iterable[str], consta
     if not isinstance(law, FunctionType):
         return law is None
     functions: dict[str, Callable[..., Any]] = {
-        "min": min, "max": max, "abs": abs, "exp": math.exp, "log": math.log, "sqrt": math.sqrt,
-    }  # fmt: skip
+        "min": min,
+        "max": max,
+        "abs": abs,
+        "exp": math.exp,
+        "log": math.log,
+        "sqrt": math.sqrt,
+    }
     varied = set(variables)
     at = {name: _Affine() if name in varied else constants.get(name, 1.0) for name in law_arguments(law)}
     try:

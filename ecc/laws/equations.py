@@ -87,8 +87,13 @@ def _equation(left_side: str, law: Callable[..., Any], protocol: Laws) -> sympy.
         return sympy.Symbol(name, real=True)
 
     functions = {
-        "min": sympy.Min, "max": sympy.Max, "abs": sympy.Abs, "exp": sympy.exp, "log": sympy.log, "sqrt": sympy.sqrt,
-    }  # fmt: skip
+        "min": sympy.Min,
+        "max": sympy.Max,
+        "abs": sympy.Abs,
+        "exp": sympy.exp,
+        "log": sympy.log,
+        "sqrt": sympy.sqrt,
+    }
 
     def parameter(name: str, value: Any) -> Any:
         if np.ndim(value):

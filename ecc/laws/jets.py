@@ -170,8 +170,13 @@ def _max(*values: Jet | float) -> Jet | float:
 
 
 JETS: Mapping[str, Callable[..., Any]] = {
-    "min": _min, "max": _max, "abs": abs, "exp": _exp, "log": _log, "sqrt": _sqrt,
-}  # fmt: skip
+    "min": _min,
+    "max": _max,
+    "abs": abs,
+    "exp": _exp,
+    "log": _log,
+    "sqrt": _sqrt,
+}
 
 
 def rebind(law: Callable[..., Any], names: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:

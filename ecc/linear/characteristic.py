@@ -24,9 +24,21 @@ from ecc.linear.balancing import balancing_scale
 from ecc.linear.neutral import Strong, strong
 
 __all__ = [
-    "Characteristic", "Rational", "Terms", "adjugate", "align", "determinant", "evaluate_all", "evaluate_grid",
-    "fraction", "identity", "inverse", "longest_sum", "product", "rounded",
-]  # fmt: skip
+    "Characteristic",
+    "Rational",
+    "Terms",
+    "adjugate",
+    "align",
+    "determinant",
+    "evaluate_all",
+    "evaluate_grid",
+    "fraction",
+    "identity",
+    "inverse",
+    "longest_sum",
+    "product",
+    "rounded",
+]
 
 Real = NDArray[np.float64]
 Complex = NDArray[Any]  # complex128

@@ -101,9 +101,11 @@ def along_loci(system: LinearSystem) -> tuple[tuple[Crossed, Crossed], tuple[Rea
     _check(system, above[0])
     near = int(np.argmin(np.abs(1.0 + values).min(axis=1)))
     best = minimize_scalar(
-        lambda w: float(np.abs(1.0 + eigenvalues(w)).min()), method="bounded", options={"xatol": 1e-12},
+        lambda w: float(np.abs(1.0 + eigenvalues(w)).min()),
+        method="bounded",
+        options={"xatol": 1e-12},
         bounds=(float(omega[max(near - 1, 0)]), float(omega[min(near + 1, len(omega) - 1)])),
-    )  # fmt: skip
+    )
     return (above, below), crossings(lambda z: np.abs(z) - 1.0), (float(best.fun), float(best.x))
 
 

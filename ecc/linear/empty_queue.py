@@ -109,9 +109,11 @@ def _falls(alpha: float, delays: Real, counts: NDArray[np.int64]) -> bool:
     from flint import arb
 
     minimizer = minimize_scalar(
-        lambda z: float(counts @ np.exp(z * delays)) / z, bounds=(1e-3 / delays[-1], e), method="bounded",
+        lambda z: float(counts @ np.exp(z * delays)) / z,
+        bounds=(1e-3 / delays[-1], e),
+        method="bounded",
         options={"xatol": 1e-10},
-    ).x  # fmt: skip
+    ).x
 
     def holds(z: float) -> bool:
         terms = (int(n) * (arb(z) * arb(D)).exp() for n, D in zip(counts, delays.tolist(), strict=True))

@@ -31,8 +31,16 @@ from ecc.linear.characteristic import (
 from ecc.linear.exact_pair import AxisSum, Bounded, Zero, bits, phase, resolve
 
 __all__ = [
-    "AxisPair", "Crossing", "Pair", "Real3", "SumPair", "boundary_crossings", "isolate", "joined_zeros", "refine",
-]  # fmt: skip
+    "AxisPair",
+    "Crossing",
+    "Pair",
+    "Real3",
+    "SumPair",
+    "boundary_crossings",
+    "isolate",
+    "joined_zeros",
+    "refine",
+]
 
 _OVERSAMPLING = 0.5  # rad of the fastest oscillation in a piece of the first mesh
 _MAX_NODES = 1 << 18

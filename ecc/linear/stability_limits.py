@@ -148,9 +148,13 @@ class StabilityLimit(Displayed):
         numbers = self.start + np.r_[0, np.cumsum([crossing.change for crossing in self.crossings], dtype=int)]
         end = min(self.searched_to, 1.25 * gains[-1] if len(gains) else inf)
         return boundary_figure(
-            np.r_[self.begins, np.repeat(gains, 2), end], {"unstable roots": np.repeat(numbers, 2)}, log_x=False,
-            x_title="gain", y_title="unstable roots", title=self._title(),
-        )  # fmt: skip
+            np.r_[self.begins, np.repeat(gains, 2), end],
+            {"unstable roots": np.repeat(numbers, 2)},
+            log_x=False,
+            x_title="gain",
+            y_title="unstable roots",
+            title=self._title(),
+        )
 
     @property
     def stable_ranges(self) -> tuple[tuple[float, float], ...]:

@@ -66,17 +66,28 @@ class LiveEngine(Team):
     """
 
     def __init__(
-        self, engines: Sequence[Engine], partition: Partition, words: Sequence[NDArray[np.int64]],
-        frames: Sequence[Frames], ends: Sequence[tuple[socket, int, int, Port]], slow: float, longest_step: float,
+        self,
+        engines: Sequence[Engine],
+        partition: Partition,
+        words: Sequence[NDArray[np.int64]],
+        frames: Sequence[Frames],
+        ends: Sequence[tuple[socket, int, int, Port]],
+        slow: float,
+        longest_step: float,
         hosts: Sequence[HostEnd] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(engines, partition, words)
         self._join(engines, frames, ends, slow, longest_step, hosts)
 
     def _join(
-        self, engines: Sequence[Engine], frames: Sequence[Frames], ends: Sequence[tuple[socket, int, int, Port]],
-        slow: float, longest_step: float, hosts: Sequence[HostEnd] = (),
-    ) -> None:  # fmt: skip
+        self,
+        engines: Sequence[Engine],
+        frames: Sequence[Frames],
+        ends: Sequence[tuple[socket, int, int, Port]],
+        slow: float,
+        longest_step: float,
+        hosts: Sequence[HostEnd] = (),
+    ) -> None:
         self._frames, self._ends = frames, ends
         self._ports = ffi.new("ecc_live_port_t[]", len(ends) + len(hosts))
         for port, (end, node, peer, frame_port) in zip(self._ports, ends, strict=False):
@@ -89,9 +100,14 @@ class LiveEngine(Team):
         engine_pointers = ffi.new("ecc_engine_t *[]", [engine._engine for engine in engines])
         frame_pointers = ffi.new("ecc_frames_t *[]", [item._frames for item in frames])
         config = {
-            "n_nodes": len(engines), "engines": engine_pointers, "frames": frame_pointers, "n_ports": len(self._ports),
-            "ports": self._ports, "slow": slow, "longest_step": round(longest_step * 1e9),
-        }  # fmt: skip
+            "n_nodes": len(engines),
+            "engines": engine_pointers,
+            "frames": frame_pointers,
+            "n_ports": len(self._ports),
+            "ports": self._ports,
+            "slow": slow,
+            "longest_step": round(longest_step * 1e9),
+        }
         live = ffi.new("ecc_live_t **")
         code = lib.ecc_live_new(ffi.new("ecc_live_config_t *", config), live)
         if code <= -_SYSTEM_ERRORS:
@@ -178,11 +194,15 @@ class LiveEngine(Team):
         lateness = {name: _percentile(late, share) * 1e-9 for name, share in _PERCENTILES.items()}
         refused = [n for _, _, _, port in self._ends for verdict, n in port.verdicts.items() if verdict != "taken"]
         return Measured(
-            stats.elapsed * 1e-9, stats.frozen * 1e-9, stats.longest * 1e-9, lateness | {"max": stats.latest * 1e-9},
-            sum(port.sent for port in self._ports), self._lost,
+            stats.elapsed * 1e-9,
+            stats.frozen * 1e-9,
+            stats.longest * 1e-9,
+            lateness | {"max": stats.latest * 1e-9},
+            sum(port.sent for port in self._ports),
+            self._lost,
             sum(refused) + sum(port.refused for port in self._ports),
             sum(port.reordered for _, _, _, port in self._ends),
-        )  # fmt: skip
+        )
 
 
 class MachineEngine(LiveEngine):

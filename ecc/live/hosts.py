@@ -111,9 +111,13 @@ class KernelHosts:
             with remote:
                 command = [sys.executable, "-P", "-c", "from ecc.live.hosts import serve; serve()"]
                 self._child = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
                     pass_fds=[remote.fileno()],
-                )  # fmt: skip
+                )
                 self._write(task | {"socket": remote.fileno()})
             try:
                 sockets = receive_sockets(local, self._child, (6 if tapped else 2) * len(flows))

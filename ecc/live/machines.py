@@ -71,9 +71,13 @@ class Machine:
     def to_dict(self) -> dict[str, Any]:
         """Return the results in a form that JSON can represent."""
         return {
-            "machine": self.machine, "stopped": self.stopped, "simulated": self.simulated, "flows": self.flows,
-            "links": self.links, "frames": self.frames,
-        }  # fmt: skip
+            "machine": self.machine,
+            "stopped": self.stopped,
+            "simulated": self.simulated,
+            "flows": self.flows,
+            "links": self.links,
+            "frames": self.frames,
+        }
 
 
 def machines_of(text: str, parts: NDArray[np.int64]) -> NDArray[np.int64]:

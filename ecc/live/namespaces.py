@@ -59,9 +59,13 @@ def ends_of_links(links: Sequence[tuple[int, int]], mtu: int, tapped: bool = Fal
         with remote:
             command = [sys.executable, "-P", "-c", "from ecc.live.namespaces import serve; serve()"]
             child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
                 pass_fds=[remote.fileno()],
-            )  # fmt: skip
+            )
         try:
             assert child.stdin is not None
             with suppress(BrokenPipeError):

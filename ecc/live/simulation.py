@@ -194,9 +194,19 @@ class _Run:
     """One attempt of a live run."""
 
     def __init__(
-        self, scenario: Scenario, sample: Quantity | None, start: str, perturbation: float, record: Sequence[str],
-        *, slow: float, clock: str, exact: bool, capture: str | Path | None, traffic: Sequence[TCP],
-    ) -> None:  # fmt: skip
+        self,
+        scenario: Scenario,
+        sample: Quantity | None,
+        start: str,
+        perturbation: float,
+        record: Sequence[str],
+        *,
+        slow: float,
+        clock: str,
+        exact: bool,
+        capture: str | Path | None,
+        traffic: Sequence[TCP],
+    ) -> None:
         self._scenario, self._period, self._text = scenario, scenario.sample_period(sample), scenario.to_toml()
         self._slow, self._clock = slow, clock
 
@@ -217,10 +227,15 @@ class _Run:
             *(new_setup() for _ in range(int(parts.max(initial=0)))),
         ]  # each node has separate records
         engines, partition, words = build_parts(
-            setups, scenario, graph, parts, [word for item in self._recording for word in item.words],
-            sample=sample_width(scenario, self._period), n_samples=scenario.n_samples(self._period),
+            setups,
+            scenario,
+            graph,
+            parts,
+            [word for item in self._recording for word in item.words],
+            sample=sample_width(scenario, self._period),
+            n_samples=scenario.n_samples(self._period),
             memory_limit=free_memory(),
-        )  # fmt: skip
+        )
         between, mtu = links_between(graph, parts), _mtu(self._setup)
         token, layout = secrets.token_bytes(lib.ECC_FRAME_KEY), formats(self._setup)
         frames = [Frames(engine, layout, token, mtu=mtu, exact=exact) for engine in engines]
@@ -256,12 +271,15 @@ class _Run:
         room = {flow: path_room(self._scenario, flow) for flow in self._carried}
         flows = [
             HostsFlow(
-                control, table["start"][flow] * 1e-12, None if table["stop"][flow] < 0 else table["stop"][flow] * 1e-12,
-                int(table["packet_size_max"][flow]), bool(table["ecn"][flow]),
+                control,
+                table["start"][flow] * 1e-12,
+                None if table["stop"][flow] < 0 else table["stop"][flow] * 1e-12,
+                int(table["packet_size_max"][flow]),
+                bool(table["ecn"][flow]),
                 socket_buffer(room[flow], int(table["packet_size_max"][flow])),
             )
             for flow, control in self._carried.items()
-        ]  # fmt: skip
+        ]
         period = self._period
         self._hosts = KernelHosts(flows, period, self._scenario.n_samples(period), tapped=tapped)
         for (flow, control), (sender, receiver), tapped_at in zip(
@@ -318,9 +336,16 @@ class _Run:
     def trajectory(self, limit: float, attempt: int) -> Trajectory:
         """Return the results."""
         run = trajectory_of(
-            self._scenario, self._text, self._setup, self._engine, self._transfers, self._recording,
-            period=self._period, stopped=self._stopped, has_histogram=False,
-        )  # fmt: skip
+            self._scenario,
+            self._text,
+            self._setup,
+            self._engine,
+            self._transfers,
+            self._recording,
+            period=self._period,
+            stopped=self._stopped,
+            has_histogram=False,
+        )
         measured = self._engine.measured
         share = self._steal / max(measured.elapsed * (os.cpu_count() or 1), 1e-9)
         limited = limits(self._engine.reports)
@@ -329,12 +354,21 @@ class _Run:
         stats |= {name: share for name, (share, _) in limited.items()} if self._carried else {}
         stats |= {f"lateness_{name}": value for name, value in measured.lateness.items()}
         stats |= {
-            "void": why, "attempts": attempt, "slow": self._slow, "clock": self._clock, "elapsed": measured.elapsed,
-            "frozen": measured.frozen, "longest_stall": measured.longest_stall, "steal": share, "load": self._load,
-            "frames_sent": measured.frames_sent, "frames_lost": measured.frames_lost,
-            "frames_refused": measured.frames_refused, "frames_reordered": measured.frames_reordered,
+            "void": why,
+            "attempts": attempt,
+            "slow": self._slow,
+            "clock": self._clock,
+            "elapsed": measured.elapsed,
+            "frozen": measured.frozen,
+            "longest_stall": measured.longest_stall,
+            "steal": share,
+            "load": self._load,
+            "frames_sent": measured.frames_sent,
+            "frames_lost": measured.frames_lost,
+            "frames_refused": measured.frames_refused,
+            "frames_reordered": measured.frames_reordered,
             "notes": (*stats["notes"], *self._notes(why, limited["receiver_limited"])),
-        }  # fmt: skip
+        }
         data = run.data.assign_attrs(engine="live")
         if self._carried:
             data = data.assign(tcp_info(self._engine.reports, *run.data["goodput"].shape))

@@ -222,12 +222,18 @@ class _OperatingPoint:
         if discrete:
             rtts = intervals[0] * np.array([steps_of(rtt, float(intervals[0])) for rtt in rtts])
         return cls(
-            protocol, network, equilibrium, delays, rtts, intervals, receives,
+            protocol,
+            network,
+            equilibrium,
+            delays,
+            rtts,
+            intervals,
+            receives,
             links=np.flatnonzero(receives.any(axis=0)),
             parameters=protocol.namespace(),
             router_arguments=law_arguments(protocol.router_law),
             source_arguments=law_arguments(protocol.source_law),
-        )  # fmt: skip
+        )
 
 
 class _RouterDerivatives(NamedTuple):
@@ -330,11 +336,19 @@ def _router_supply(point: _OperatingPoint, link: int, d: float) -> dict[str, Any
     if abs(y - C) < 1e-12 * C:  # the last bit must not decide on which side of a switch the link is
         y = C
     return {
-        "R": float(point.equilibrium.fair_rate[link]), "y": y, "y_prev": y,
-        "u": float(rates[through & ~bottlenecked].sum()), "N": float(bottlenecked.sum()),
-        "N_all": float(through.sum()), "q": float(point.delays.waits[link]) * C, "d": d,
-        "T": float(point.intervals[link]), "C": C, "x": float(rates[bottlenecked][0]), "p": point.parameters,
-    }  # fmt: skip
+        "R": float(point.equilibrium.fair_rate[link]),
+        "y": y,
+        "y_prev": y,
+        "u": float(rates[through & ~bottlenecked].sum()),
+        "N": float(bottlenecked.sum()),
+        "N_all": float(through.sum()),
+        "q": float(point.delays.waits[link]) * C,
+        "d": d,
+        "T": float(point.intervals[link]),
+        "C": C,
+        "x": float(rates[bottlenecked][0]),
+        "p": point.parameters,
+    }
 
 
 def _describe_move(link: int, R: float, supply: dict[str, Any]) -> str:

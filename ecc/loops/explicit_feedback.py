@@ -76,17 +76,23 @@ _ONE_CLOCK = (
 _TAKEN = Taken(
     "a linear model",
     {
-        "router_law": ("R", *_MEASURED), "announce_law": ("R", *_MEASURED),
+        "router_law": ("R", *_MEASURED),
+        "announce_law": ("R", *_MEASURED),
         "source_law": ("x", "x_rtt", "R", "R_prev", "D", "T", "p"),
     },
     {"combine": None, "scaling_rtt": None, "scaling_rtt_limit": None},
     {
         # The assignment is an argument, empty queues make both stampings equal, and the mean RTT is that of the flows.
-        "priority_law": "", "stamping": "", "rtt_weights": "", "opening_rate": "", "floor": "", "initial": "",
+        "priority_law": "",
+        "stamping": "",
+        "rtt_weights": "",
+        "opening_rate": "",
+        "floor": "",
+        "initial": "",
         **dict.fromkeys(("windowed", "source_clock", "router_clock", "fluid_form"), _ONE_CLOCK),
     },
     model="linear model",
-)  # fmt: skip
+)
 _MAX_FLOWS = 200  # kinds of flows with separate states in continuous time
 
 
@@ -134,9 +140,7 @@ def linearize_explicit(protocol: Protocol, network: Network, choice: ModelChoice
         system = _model_of_links(protocol, laws, choice, periods, phases)
     notes, name = (*notes, *laws.notes), type(protocol).__name__
     if choice.clocking is None and grants_windows(protocol):
-        notes = (
-            *notes, f"this is the model of paced windows (clocking='rate'); hosts of {name} are clocked by ACKs"
-        )  # fmt: skip
+        notes = (*notes, f"this is the model of paced windows (clocking='rate'); hosts of {name} are clocked by ACKs")
     if not laws.signed.any():
         return system.with_notes(*notes) if notes else system
     unconstrained = (
@@ -208,9 +212,13 @@ def _with_differences(system: Any, equations: Sequence[_Equation]) -> Any:
         if sampled:
             return SampledSystem(wide, lags, dt=part.dt, opened=opened, notes=part.notes)
         return DelaySystem(
-            wide, lags, neutral=list(map(padded, part.neutral)), neutral_delays=part.neutral_delays, opened=opened,
+            wide,
+            lags,
+            neutral=list(map(padded, part.neutral)),
+            neutral_delays=part.neutral_delays,
+            opened=opened,
             notes=part.notes,
-        )  # fmt: skip
+        )
 
     extended = joined(system, None if system.opened is None else joined(system.opened, None))
     return extended.with_notes("differences between flows of one link grow, whether or not their sum does")
@@ -640,11 +648,13 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
     differences = []
     for flows in (flows for flows in groups if len(flows) > 1):
         i, feedback = flows[0], float(answered[laws.receives[flows[0]]].sum())
-        differences.append((
-            (1, float(source["x"][i])),
-            (around[i], float(source["x_rtt"][i] + source["R"][i] * feedback)),
-            (around[i] + 1, float(source["R_prev"][i] * feedback)),
-        ))  # fmt: skip
+        differences.append(
+            (
+                (1, float(source["x"][i])),
+                (around[i], float(source["x_rtt"][i] + source["R"][i] * feedback)),
+                (around[i] + 1, float(source["R_prev"][i] * feedback)),
+            )
+        )
     if laws.measures:
         cut = terms.without(range(first), range(first, size))
         opened = _sampled_system(cut, T, None)

@@ -225,8 +225,10 @@ class _Loop:
             self.names += [("queue", k, name) for name in ("q", *queue.states)]
         self.at = {name: place for place, name in enumerate(self.names)}
         self.number = {queue.link: k for k, queue in enumerate(self.queues)}
-        dropping = [[self._signal(self.queues[self.number[link]], kind) == "loss" for link in kind.route
-                     if link in self.number] for kind in self.kinds]  # fmt: skip
+        dropping = [
+            [self._signal(self.queues[self.number[link]], kind) == "loss" for link in kind.route if link in self.number]
+            for kind in self.kinds
+        ]
         self.max_upstream_drops = max((sum(some[:-1]) for some in dropping), default=0)
 
     # ---- the equations -----------------------------------------------------------------------------------
@@ -336,8 +338,13 @@ class _Loop:
         before = _delayed(q, queue.interval) if seen is None else seen.get(k, {}).get("q", q)
         return {
             **{name: z[self.at["queue", k, name]] for name in queue.states},
-            "q": q, "q_prev": before, "y": y, "C": queue.capacity, "T": queue.interval, "p": queue.p,
-        }  # fmt: skip
+            "q": q,
+            "q_prev": before,
+            "y": y,
+            "C": queue.capacity,
+            "T": queue.interval,
+            "p": queue.p,
+        }
 
     def _chosen(self, k: int, z: Sequence[Any], y: Any, seen: Mapping[int, Mapping[str, Any]] | None) -> list[Any]:
         """Return the probability at a queue for each kind of flow; 0 for flows on other routes."""
@@ -390,9 +397,15 @@ class _Loop:
         values = {name: z[self.at["host", g, name]] for name in ("w", *kind.states)}
         feedback = self._feedback(kind, z, delays) if _takes_feedback(kind.protocol, kind.states) else 0.0
         return {
-            **values, "w_rtt": _delayed(values["w"], delays[0]), "R": feedback, "D": rtt, "s": kind.s, "a": kind.a,
-            "marked": marked, "p": kind.p,
-        }  # fmt: skip
+            **values,
+            "w_rtt": _delayed(values["w"], delays[0]),
+            "R": feedback,
+            "D": rtt,
+            "s": kind.s,
+            "a": kind.a,
+            "marked": marked,
+            "p": kind.p,
+        }
 
     def largest_cut(self, z: NDArray[np.float64], active: Sequence[int]) -> tuple[float, float, str]:
         """Return the largest window reduction by one signal relative to a queue: reduction, queue [packets], host."""

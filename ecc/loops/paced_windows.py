@@ -174,11 +174,22 @@ class _Loop:
         several = [k for k, kind in enumerate(kinds) if len(kind.members) > 1]
         first = next(places)
         return cls(
-            protocol, network, point, waits, queues, clocked, kinds, reports, read, states, queue_at, average_at,
+            protocol,
+            network,
+            point,
+            waits,
+            queues,
+            clocked,
+            kinds,
+            reports,
+            read,
+            states,
+            queue_at,
+            average_at,
             memory_at,
             differences={k: first + width * index for index, k in enumerate(several)},
             size=first + width * len(several),
-        )  # fmt: skip
+        )
 
     def queue_signals(self) -> dict[int, _Signal]:
         """Return the perturbations of queues [bit], by link."""
@@ -326,9 +337,13 @@ class _Report:
             value, g = slopes(announce)
         is_driven = announce is not None and any(memory.get(argument, 0.0) != 0.0 for argument in ("y", "q"))
         return cls(
-            value, g.get("q", 0.0), g.get("y", 0.0), g.get("R", 0.0) if is_driven else 0.0,
-            memory if is_driven else {}, takes(law, "y"),
-        )  # fmt: skip
+            value,
+            g.get("q", 0.0),
+            g.get("y", 0.0),
+            g.get("R", 0.0) if is_driven else 0.0,
+            memory if is_driven else {},
+            takes(law, "y"),
+        )
 
 
 def _kinds(
@@ -338,8 +353,14 @@ def _kinds(
     equal: dict[Any, list[int]] = defaultdict(list)
     for i, flow in enumerate(network.flows):
         delays = network.forward_delays[i, list(flow.route)].tolist()
-        equal[flow.route, tuple(delays), float(network.rtts[i]), flow.mean_packet, flow.mean_acknowledged,
-              float(f"{rates[i]:.9g}")].append(i)  # fmt: skip
+        equal[
+            flow.route,
+            tuple(delays),
+            float(network.rtts[i]),
+            flow.mean_packet,
+            flow.mean_acknowledged,
+            float(f"{rates[i]:.9g}"),
+        ].append(i)
     kinds: list[_Kind] = []
     for (route, delays, rtt, *_), members in equal.items():
         waited = np.cumsum([0.0, *waits[list(route)]]).tolist()
@@ -350,9 +371,7 @@ def _kinds(
     return kinds
 
 
-def _read(
-    protocol: Protocol, network: Network, kinds: list[_Kind], reports: dict[int, _Report]
-) -> list[list[int]]:  # fmt: skip
+def _read(protocol: Protocol, network: Network, kinds: list[_Kind], reports: dict[int, _Report]) -> list[list[int]]:
     """Return the links to whose reports each kind of flow responds."""
     if protocol.combine == "sum":
         return [kind.route for kind in kinds]

@@ -145,10 +145,18 @@ class Form:
 FORMS = {
     "draft": Form(),
     "google": Form(
-        startup_gain=710 / 256, drain_gain=88 / 256, down_gain=232 / 256, extra_acked_rounds=5.0, drain_rounds=1e9,
-        adds_budget=1.0, any_growth=1.0, clears_signals=1.0, bounds_cruise=1.0, startup_cwnds=2.0,
+        startup_gain=710 / 256,
+        drain_gain=88 / 256,
+        down_gain=232 / 256,
+        extra_acked_rounds=5.0,
+        drain_rounds=1e9,
+        adds_budget=1.0,
+        any_growth=1.0,
+        clears_signals=1.0,
+        bounds_cruise=1.0,
+        startup_cwnds=2.0,
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,9 +209,15 @@ class BoundedInflight(windows.WindowProtocol):
 
     def __post_init__(self) -> None:
         check_number(
-            self, loss_threshold=None, beta=None, headroom=0.0, min_rtt_window=as_delay, probe_rtt_interval=as_delay,
-            probe_rtt_duration=as_delay, quanta=0.0,
-        )  # fmt: skip
+            self,
+            loss_threshold=None,
+            beta=None,
+            headroom=0.0,
+            min_rtt_window=as_delay,
+            probe_rtt_interval=as_delay,
+            probe_rtt_duration=as_delay,
+            quanta=0.0,
+        )
         for name in ("loss_threshold", "beta", "headroom"):
             if getattr(self, name) >= 1.0:
                 allowed = ">= 0" if name == "headroom" else "> 0"
@@ -245,9 +259,12 @@ class BoundedInflight(windows.WindowProtocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {
-            "on_start": flow_on_start, "on_send": flow_on_send, "on_receive": delivery_rate.on_receive,
-            "on_ack": flow_on_ack, "on_loss": flow_on_loss,
-        }  # fmt: skip
+            "on_start": flow_on_start,
+            "on_send": flow_on_send,
+            "on_receive": delivery_rate.on_receive,
+            "on_ack": flow_on_ack,
+            "on_loss": flow_on_loss,
+        }
 
 
 @dataclass(frozen=True)

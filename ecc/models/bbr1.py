@@ -112,9 +112,12 @@ class BBRv1(windows.WindowProtocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {
-            "on_start": bbr_parts.flow_on_start, "on_send": flow_on_send, "on_receive": delivery_rate.on_receive,
-            "on_ack": flow_on_ack, "on_loss": flow_on_loss,
-        }  # fmt: skip
+            "on_start": bbr_parts.flow_on_start,
+            "on_send": flow_on_send,
+            "on_receive": delivery_rate.on_receive,
+            "on_ack": flow_on_ack,
+            "on_loss": flow_on_loss,
+        }
 
 
 def flow_on_send(flow: FlowState, header: delivery_rate.Header, p: Params, env: FlowEnv) -> None:

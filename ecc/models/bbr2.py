@@ -29,10 +29,21 @@ from ecc.models.shared import bbr_fluid
 __all__ = ["STATES", "BBRv2"]
 
 VERSION_2 = Form(
-    startup_gain=739 / 256, drain_gain=88 / 256, down_gain=0.75, startup_cwnd_gain=739 / 256, up_cwnd_gain=2.0,
-    full_losses=8.0, extra_acked_rounds=5.0, drain_rounds=1e9, clears_signals=1.0, bounds_cruise=1.0,
-    startup_cwnds=2.0, compares_max_bw=1.0, ends_up_by_queue=1.0, recalls_inflight=0.0,
-)  # fmt: skip
+    startup_gain=739 / 256,
+    drain_gain=88 / 256,
+    down_gain=0.75,
+    startup_cwnd_gain=739 / 256,
+    up_cwnd_gain=2.0,
+    full_losses=8.0,
+    extra_acked_rounds=5.0,
+    drain_rounds=1e9,
+    clears_signals=1.0,
+    bounds_cruise=1.0,
+    startup_cwnds=2.0,
+    compares_max_bw=1.0,
+    ends_up_by_queue=1.0,
+    recalls_inflight=0.0,
+)
 
 
 @dataclass(frozen=True)

@@ -140,9 +140,11 @@ class C4(windows.WindowProtocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {
-            "on_start": flow_on_start, "on_send": delivery_rate.on_send, "on_receive": delivery_rate.on_receive,
+            "on_start": flow_on_start,
+            "on_send": delivery_rate.on_send,
+            "on_receive": delivery_rate.on_receive,
             "on_ack": flow_on_ack,
-        }  # fmt: skip
+        }
 
 
 def sensitivity(rate: float) -> float:

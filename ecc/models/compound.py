@@ -197,8 +197,11 @@ class Compound(hystart.SlowStartProtocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {
-            "on_start": flow_on_start, "on_restart": flow_on_restart, "on_ack": flow_on_ack, "on_loss": flow_on_loss,
-        }  # fmt: skip
+            "on_start": flow_on_start,
+            "on_restart": flow_on_restart,
+            "on_ack": flow_on_ack,
+            "on_loss": flow_on_loss,
+        }
 
     def flow_at(self, x: float, R: float, link: int, window: float = 0.0, min_rtt: float = 0.0, **values: float) -> Any:
         """Return the state of a flow in congestion avoidance with a known minimum RTT."""

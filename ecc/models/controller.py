@@ -216,10 +216,12 @@ def _hooks(c: Functions) -> dict[str, Hook]:
         return hook
 
     hooks: dict[str, Hook] = {
-        "on_start": calling(c.init), "on_ack": calling(c.on_ack, delivery_rate.on_ack), "on_loss": calling(c.on_loss),
+        "on_start": calling(c.init),
+        "on_ack": calling(c.on_ack, delivery_rate.on_ack),
+        "on_loss": calling(c.on_loss),
         "on_send": calling(c.on_send, delivery_rate.on_send) if c.on_send else delivery_rate.on_send,
         "on_receive": delivery_rate.on_receive,
-    }  # fmt: skip
+    }
     return hooks | ({"on_timer": calling(c.on_timer)} if c.on_timer else {})
 
 
@@ -327,15 +329,21 @@ def _load(library: str, code: str) -> type[Controller]:
     return make_dataclass(
         Path(library).stem,
         [(name, float, field(default=value)) for name, value in parameters.items()],
-        bases=(Controller,), frozen=True,
+        bases=(Controller,),
+        frozen=True,
         namespace={
-            "__doc__": f"The congestion controller of {library}.", "__module__": LOADED,
-            "library": library, "code": code, "parameter_names": tuple(parameters),
-            "variables": variables, "conformance_names": {name: f"variables[{k}]" for k, name in enumerate(variables)},
+            "__doc__": f"The congestion controller of {library}.",
+            "__module__": LOADED,
+            "library": library,
+            "code": code,
+            "parameter_names": tuple(parameters),
+            "variables": variables,
+            "conformance_names": {name: f"variables[{k}]" for k, name in enumerate(variables)},
             "state_words": max(-(-size() // 8), 1),
-            "functions": functions, "__post_init__": _check_parameters,
+            "functions": functions,
+            "__post_init__": _check_parameters,
         },
-    )  # fmt: skip
+    )
 
 
 def _function(code: str, name: str, function: Any) -> CFunction | None:

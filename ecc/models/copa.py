@@ -144,11 +144,22 @@ class Copa(windows.WindowProtocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {
-            "on_start": flow_on_start, "on_restart": flow_on_restart, "on_ack": flow_on_ack, "on_loss": flow_on_loss
-        }  # fmt: skip
+            "on_start": flow_on_start,
+            "on_restart": flow_on_restart,
+            "on_ack": flow_on_ack,
+            "on_loss": flow_on_loss,
+        }
 
-    def flow_at(self, x: float, R: float, link: int, window: float = 0.0, rtt: float = 0.0, min_rtt: float = 0.0,
-                **values: float) -> Any:  # fmt: skip
+    def flow_at(
+        self,
+        x: float,
+        R: float,
+        link: int,
+        window: float = 0.0,
+        rtt: float = 0.0,
+        min_rtt: float = 0.0,
+        **values: float,
+    ) -> Any:
         """Return the state of a flow after many RTTs of length `rtt`, with the minimum RTT `min_rtt`."""
         base, standing = (-min_rtt,) * 3, (-rtt,) * 3
         flow = super().flow_at(x, R, link, window)

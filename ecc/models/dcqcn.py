@@ -195,9 +195,16 @@ class DCQCN(Protocol):
     floor: float = 0.01
 
     dimensions = {
-        "line_rate": RATE, "rate_ai": RATE, "rate_hai": RATE, "interval": TIME, "alpha_interval": TIME,
-        "increase_interval": TIME, "byte_counter": SIZE, "min_threshold": SIZE, "max_threshold": SIZE,
-    }  # fmt: skip
+        "line_rate": RATE,
+        "rate_ai": RATE,
+        "rate_hai": RATE,
+        "interval": TIME,
+        "alpha_interval": TIME,
+        "increase_interval": TIME,
+        "byte_counter": SIZE,
+        "min_threshold": SIZE,
+        "max_threshold": SIZE,
+    }
 
     combine = "sum"
     source_clock = "continuous"
@@ -220,9 +227,15 @@ class DCQCN(Protocol):
         for name in ("byte_counter", "min_threshold", "max_threshold"):
             object.__setattr__(self, name, as_size(getattr(self, name), name))
         check_number(
-            self, g=None, interval=as_delay, alpha_interval=as_delay, increase_interval=as_delay, fast_recovery=0.0,
-            p_max=None, floor=None,
-        )  # fmt: skip
+            self,
+            g=None,
+            interval=as_delay,
+            alpha_interval=as_delay,
+            increase_interval=as_delay,
+            fast_recovery=0.0,
+            p_max=None,
+            floor=None,
+        )
         for name in ("g", "p_max"):
             if getattr(self, name) > 1.0:
                 raise ValueError(f"{name} must be <= 1, got {shown(getattr(self, name))}")
@@ -249,10 +262,17 @@ class DCQCN(Protocol):
         rate = as_rate(line_rate, "line_rate")
         share = rate / 25e9
         values: dict[str, Any] = {
-            "interval": 4e-6, "alpha_interval": 1e-6, "increase_interval": 300e-6, "byte_counter": int(NO_COUNTER),
-            "fast_recovery": 1.0, "rate_ai": 5e6 * share, "rate_hai": 50e6 * share,
-            "min_threshold": round(100e3 * share), "max_threshold": round(400e3 * share), "p_max": 0.2,
-        }  # fmt: skip
+            "interval": 4e-6,
+            "alpha_interval": 1e-6,
+            "increase_interval": 300e-6,
+            "byte_counter": int(NO_COUNTER),
+            "fast_recovery": 1.0,
+            "rate_ai": 5e6 * share,
+            "rate_hai": 50e6 * share,
+            "min_threshold": round(100e3 * share),
+            "max_threshold": round(400e3 * share),
+            "p_max": 0.2,
+        }
         return cls(rate, **(values | others))
 
     # ---- laws --------------------------------------------------------------------------------------------
@@ -290,9 +310,12 @@ class DCQCN(Protocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {
-            "on_start": flow_on_start, "on_receive": flow_on_receive, "on_control": flow_on_control,
-            "on_timer": flow_on_timer, "on_count": flow_on_count,
-        }  # fmt: skip
+            "on_start": flow_on_start,
+            "on_receive": flow_on_receive,
+            "on_control": flow_on_control,
+            "on_timer": flow_on_timer,
+            "on_count": flow_on_count,
+        }
 
     def flow_at(self, x: float, R: float, link: int, alpha: float = 1.0, target: float = 0.0) -> Any:
         """Return the state of a flow with alpha and target in steady state."""

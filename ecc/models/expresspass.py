@@ -218,11 +218,17 @@ class ExpressPass(Protocol):
                 raise ValueError(f"writes must be None with credits, got {shown(flow.writes)} (flow {index})")
             flows.append(
                 Flow(
-                    [network.n_links + link for link in reversed(flow.route)], flow.start, flow.stop,
-                    None if flow.size is None else CREDIT * -(-flow.size // PAYLOAD), flow.access_delay, credit_size,
-                    flow.route, priority=flow.priority, ack_size=DATA,
+                    [network.n_links + link for link in reversed(flow.route)],
+                    flow.start,
+                    flow.stop,
+                    None if flow.size is None else CREDIT * -(-flow.size // PAYLOAD),
+                    flow.access_delay,
+                    credit_size,
+                    flow.route,
+                    priority=flow.priority,
+                    ack_size=DATA,
                 )
-            )  # fmt: skip
+            )
         data = [replace(link, capacity=link.capacity * (1.0 - share)) for link in network.links]
         credits = [Link(link.capacity * share, link.delay, buffer_packets=places) for link in network.links]
         return Network([*data, *credits], flows)

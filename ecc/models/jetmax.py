@@ -264,9 +264,14 @@ class JetMax(Protocol):
     def wire_fields(is_ack: bool) -> WireFields:
         to = "reverse_" if is_ack else ""
         of = {
-            "bottleneck": "R_T", "hop": "R_C", f"{to}suggested": "R_S", f"{to}loss": "loss", f"{to}rate": "rate",
-            "proposed_size": "size", "spacing": "gap",
-        }  # fmt: skip
+            "bottleneck": "R_T",
+            "hop": "R_C",
+            f"{to}suggested": "R_S",
+            f"{to}loss": "loss",
+            f"{to}rate": "rate",
+            "proposed_size": "size",
+            "spacing": "gap",
+        }
         return WireFields(JetMaxHeader, of)
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:

@@ -135,8 +135,11 @@ class MKC(Protocol):
             if others > 0.0:
                 y = brentq(
                     lambda y: y - others - count * added * (C / y) ** steepness,
-                    max(alone, others) * (1.0 - 1e-9), (alone + others) * (1.0 + 1e-9), xtol=1e-300, rtol=1e-15,
-                )  # fmt: skip
+                    max(alone, others) * (1.0 - 1e-9),
+                    (alone + others) * (1.0 + 1e-9),
+                    xtol=1e-300,
+                    rtol=1e-15,
+                )
             return float(added * (C / y) ** steepness)
 
         point = shared_rate(network, share, assignment)

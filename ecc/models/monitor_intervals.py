@@ -26,9 +26,20 @@ from ecc.contract.env import FlowEnv, Params
 from ecc.models.shared import delivery_rate
 
 __all__ = [
-    "SLOTS", "FlowState", "Header", "begin", "deviation", "gradient", "is_complete", "is_kept", "loss", "mean_rtt",
-    "on_ack", "on_send", "rate",
-]  # fmt: skip
+    "SLOTS",
+    "FlowState",
+    "Header",
+    "begin",
+    "deviation",
+    "gradient",
+    "is_complete",
+    "is_kept",
+    "loss",
+    "mean_rtt",
+    "on_ack",
+    "on_send",
+    "rate",
+]
 
 SLOTS = 32
 REORDERING = 0.25  # share of the minimum RTT

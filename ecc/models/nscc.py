@@ -157,9 +157,16 @@ class NSCC(Protocol):
     def __post_init__(self) -> None:
         object.__setattr__(self, "line_rate", as_rate(self.line_rate, "line_rate"))
         check_number(
-            self, network_rtt=as_delay, alpha=None, fair=None, eta=None, gamma=None, delay_gain=None, fast=0.0,
+            self,
+            network_rtt=as_delay,
+            alpha=None,
+            fair=None,
+            eta=None,
+            gamma=None,
+            delay_gain=None,
+            fast=0.0,
             min_rto=as_delay,
-        )  # fmt: skip
+        )
         for name in ("base_rtt", "target"):
             if getattr(self, name) is not None:
                 check_number(self, **{name: as_delay})

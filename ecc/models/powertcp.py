@@ -327,9 +327,7 @@ class ThetaPowerTCP(PowerTCP):
     def flow_hooks(self) -> dict[str, Hook]:
         return {**super().flow_hooks(), "on_ack": theta_on_ack}
 
-    def flow_at(
-        self, x: float, R: float, link: int, window: float = 0.0, rtt: float = 0.0, **values: float
-    ) -> Any:  # fmt: skip
+    def flow_at(self, x: float, R: float, link: int, window: float = 0.0, rtt: float = 0.0, **values: float) -> Any:
         """Return the state of a flow after many RTTs of length `rtt`."""
         flow = super().flow_at(x, R, link, window, **values)
         flow.reference, flow.rtt = window, rtt

@@ -563,10 +563,16 @@ def _state(links: Sequence[Any], headers: Sequence[Any], gone: Sequence[bool]) -
     """Return everything that determines later rounds; round numbers are relative to the current round."""
     sums = [(link.sum_e, link.num_b, link.max_e, link.seen_sum_e, link.seen_num_b, link.seen_max_e) for link in links]
     carried = [
-        None if is_gone else (
-            header.hops, *header.b, *header.x, *header.s, *header.counts,
+        None
+        if is_gone
+        else (
+            header.hops,
+            *header.b,
+            *header.x,
+            *header.s,
+            *header.counts,
             *(min(links[link].round - r, 2) for link, r in zip(header.link, header.round, strict=True)),
         )
         for header, is_gone in zip(headers, gone, strict=True)
-    ]  # fmt: skip
+    ]
     return tuple(sums), tuple(carried)

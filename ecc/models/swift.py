@@ -123,9 +123,15 @@ class Swift(windows.WindowProtocol):
         for name in ("hop_scaling", "fs_range"):
             object.__setattr__(self, name, as_time(getattr(self, name), name))
         check_number(
-            self, base_target=as_delay, fs_min_cwnd=None, fs_max_cwnd=None, ai=None, beta=None, max_mdf=None,
+            self,
+            base_target=as_delay,
+            fs_min_cwnd=None,
+            fs_max_cwnd=None,
+            ai=None,
+            beta=None,
+            max_mdf=None,
             min_cwnd=None,
-        )  # fmt: skip
+        )
         if self.fs_max_cwnd <= self.fs_min_cwnd:
             raise ValueError(
                 f"fs_max_cwnd must be > fs_min_cwnd ({self.fs_min_cwnd:g} packets), got {shown(self.fs_max_cwnd)}"

@@ -152,9 +152,11 @@ class Vivace(windows.WindowProtocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {
-            "on_start": flow_on_start, "on_send": flow_on_send, "on_receive": delivery_rate.on_receive,
+            "on_start": flow_on_start,
+            "on_send": flow_on_send,
+            "on_receive": delivery_rate.on_receive,
             "on_ack": flow_on_ack,
-        }  # fmt: skip
+        }
 
     def flow_at(self, x: float, R: float, link: int, window: float = 0.0, **values: float) -> Any:
         raise ValueError("start must be 'empty' for packets of Vivace: its rates depend on earlier monitor intervals")

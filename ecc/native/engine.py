@@ -40,9 +40,17 @@ __all__ = [
 ]  # fmt: skip
 
 COUNTERS = (
-    "sent", "received", "arrived", "dropped", "dropped_bytes", "marked", "queue_dropped", "queue_marked", "paused",
+    "sent",
+    "received",
+    "arrived",
+    "dropped",
+    "dropped_bytes",
+    "marked",
+    "queue_dropped",
+    "queue_marked",
+    "paused",
     "pauses",
-)  # fmt: skip
+)
 """Samples that count from the start of a run."""
 _REALS = ("queue_mean", "rtt", "rtt_peak")
 """Samples that are float64; all others are int64."""
@@ -62,10 +70,13 @@ def _dtype(struct: str) -> np.dtype[np.void]:
     """Return the dtype of a struct of the headers: float64, int64, uint64 for addresses, and structs of these."""
     kind = ffi.typeof(struct)
     fields = [
-        (name, _dtype(field.type.cname) if field.type.kind == "struct" else _NUMPY.get(field.type.cname, "u8"),
-         field.offset)
+        (
+            name,
+            _dtype(field.type.cname) if field.type.kind == "struct" else _NUMPY.get(field.type.cname, "u8"),
+            field.offset,
+        )
         for name, field in kind.fields
-    ]  # fmt: skip
+    ]
     names, formats, offsets = zip(*fields, strict=True)
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": ffi.sizeof(kind)})
 
@@ -437,10 +448,11 @@ class Engine:
             memory_limit, series=n_samples * n_new, histograms=bins, trace=EVENT.itemsize // 8 * trace
         )
         self._samples: dict[str, NDArray[Any]] = {
-            name: shared[name] if name in shared else
-            np.zeros((n_samples, n), np.float64 if name in _REALS else np.int64)
+            name: shared[name]
+            if name in shared
+            else np.zeros((n_samples, n), np.float64 if name in _REALS else np.int64)
             for name, n in columns.items()
-        }  # fmt: skip
+        }
         self._histogram = np.zeros((self._links, 2, lib.ECC_N_BINS), np.int64) if counts else None
         if shares_with is not None:
             self._histogram = shares_with._histogram

@@ -107,11 +107,16 @@ class Frames:
         config = ffi.new(
             "ecc_frames_config_t *",
             {
-                "n_formats": len(formats), "formats": _pointer("ecc_frame_format_t *", formats),
-                "n_fields": len(fields), "fields": _pointer("ecc_frame_field_t *", fields),
-                "format_of": _pointer("int64_t *", format_of), "mtu": mtu, "exact": exact, "key": token,
+                "n_formats": len(formats),
+                "formats": _pointer("ecc_frame_format_t *", formats),
+                "n_fields": len(fields),
+                "fields": _pointer("ecc_frame_field_t *", fields),
+                "format_of": _pointer("int64_t *", format_of),
+                "mtu": mtu,
+                "exact": exact,
+                "key": token,
             },
-        )  # fmt: skip
+        )
         frames = ffi.new("ecc_frames_t **")
         code = lib.ecc_frames_new(engine._engine, config, frames)
         if code != 0:

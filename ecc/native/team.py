@@ -19,15 +19,25 @@ from ecc.native.guard import Guard, advancing, guarded
 __all__ = ["Team"]
 
 _SUMS = (
-    "events", "data_packets", "in_flight", "bytes", "peak_bytes", "cpu_seconds", "transfers", "alive", "waiting",
+    "events",
+    "data_packets",
+    "in_flight",
+    "bytes",
+    "peak_bytes",
+    "cpu_seconds",
+    "transfers",
+    "alive",
+    "waiting",
     "finished",
-)  # fmt: skip
+)
 _PER_PART = ("state", "trace", "cpu_seconds", "words")
 """Arrays of `Engine.save` that differ between the engines of a team."""
 _STOPS = {
-    lib.ECC_STOP_UNTIL: "until", lib.ECC_STOP_MAX_EVENTS: "max_events", lib.ECC_STOP_IDLE: "idle",
+    lib.ECC_STOP_UNTIL: "until",
+    lib.ECC_STOP_MAX_EVENTS: "max_events",
+    lib.ECC_STOP_IDLE: "idle",
     lib.ECC_STOP_TRANSFERS: "transfers",
-}  # fmt: skip
+}
 
 
 class Team:
@@ -55,9 +65,12 @@ class Team:
     """
 
     def __init__(
-        self, engines: Sequence[Engine], partition: Partition, words: Sequence[NDArray[np.int64]] = (),
+        self,
+        engines: Sequence[Engine],
+        partition: Partition,
+        words: Sequence[NDArray[np.int64]] = (),
         records: Sequence[tuple[NDArray[np.void], NDArray[np.void], NDArray[np.int64]]] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._guard = Guard()
         self._engines, self._partition, self._words, self._records = list(engines), partition, words, records
         self._reason = "not yet"

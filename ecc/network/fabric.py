@@ -171,10 +171,12 @@ def fat_tree_ends(k: int) -> tuple[Ends, int]:
     n_hosts = k * half * half
     edge, aggregation, core = (n_hosts + k * half * tier for tier in range(3))
     at = [(host, edge + host // half) for host in range(n_hosts)]
-    lower = [(edge + p * half + e, aggregation + p * half + a)
-             for p in range(k) for e in range(half) for a in range(half)]  # fmt: skip
-    upper = [(aggregation + p * half + a, core + a * half + c)
-             for p in range(k) for a in range(half) for c in range(half)]  # fmt: skip
+    lower = [
+        (edge + p * half + e, aggregation + p * half + a) for p in range(k) for e in range(half) for a in range(half)
+    ]
+    upper = [
+        (aggregation + p * half + a, core + a * half + c) for p in range(k) for a in range(half) for c in range(half)
+    ]
     return (*at, *_back(at), *lower, *_back(lower), *upper, *_back(upper)), n_hosts
 
 

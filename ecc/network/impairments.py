@@ -34,9 +34,20 @@ from ecc._support.quantity import (
 from ecc.network.network import Network, from_table, to_table
 
 __all__ = [
-    "Aggregation", "CapacitySchedule", "DelaySpikes", "DeliveryTrace", "Impairment", "Jitter", "RandomLoss", "Shaper",
-    "check_impairments", "impairment_from_table", "impairment_to_table", "read_mahimahi", "write_mahimahi",
-]  # fmt: skip
+    "Aggregation",
+    "CapacitySchedule",
+    "DelaySpikes",
+    "DeliveryTrace",
+    "Impairment",
+    "Jitter",
+    "RandomLoss",
+    "Shaper",
+    "check_impairments",
+    "impairment_from_table",
+    "impairment_to_table",
+    "read_mahimahi",
+    "write_mahimahi",
+]
 
 LOSS_KINDS = ("data", "ack", "all")
 _MAHIMAHI = 1504

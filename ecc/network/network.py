@@ -498,8 +498,12 @@ class Network(Displayed):
     @cached_property
     def _delays(self) -> FloatArray:
         """Sums of the delays of hosts and links over each round trip, with rounding, shape (n_flows,), s."""
-        return np.array([2.0 * f.access_delay + self._delay_along(f.route) + self._delay_along(f.reverse or f.route)
-                         for f in self.flows])  # fmt: skip
+        return np.array(
+            [
+                2.0 * f.access_delay + self._delay_along(f.route) + self._delay_along(f.reverse or f.route)
+                for f in self.flows
+            ]
+        )
 
     @cached_property
     def forward_delays(self) -> FloatArray:
@@ -521,10 +525,12 @@ class Network(Displayed):
     @cached_property
     def ack_delays(self) -> FloatArray:
         """Delays of ACKs outside the links of `reverse` (without them: of the whole path), shape (n_flows,), s."""
-        return np.array([
-            flow.access_delay if flow.reverse else rtt - flow.access_delay - self._delay_along(flow.route)
-            for flow, rtt in zip(self.flows, self.rtts, strict=True)
-        ]).clip(min=0.0)  # fmt: skip
+        return np.array(
+            [
+                flow.access_delay if flow.reverse else rtt - flow.access_delay - self._delay_along(flow.route)
+                for flow, rtt in zip(self.flows, self.rtts, strict=True)
+            ]
+        ).clip(min=0.0)
 
     def _refuse_packets_only(self) -> None:
         for index, flow in enumerate(self.flows):
@@ -805,12 +811,26 @@ class Network(Displayed):
         >>> net.n_hosts, net.links[-1].capacity
         (32, 50000000000.0)
         """
-        counts = [as_count(leaves, "leaves", minimum=1, bits=16), as_count(spines, "spines", minimum=1, bits=16),
-                  as_count(hosts_per_leaf, "hosts_per_leaf", minimum=1, bits=16)]  # fmt: skip
+        counts = [
+            as_count(leaves, "leaves", minimum=1, bits=16),
+            as_count(spines, "spines", minimum=1, bits=16),
+            as_count(hosts_per_leaf, "hosts_per_leaf", minimum=1, bits=16),
+        ]
         return cls._fabric(
-            leaf_spine_ends(*counts), flows, capacity, delay, buffer, fabric_capacity, oversubscription,
-            counts[2] / counts[1], host_delay, host_buffer, seed, ack_links, pause,
-        )  # fmt: skip
+            leaf_spine_ends(*counts),
+            flows,
+            capacity,
+            delay,
+            buffer,
+            fabric_capacity,
+            oversubscription,
+            counts[2] / counts[1],
+            host_delay,
+            host_buffer,
+            seed,
+            ack_links,
+            pause,
+        )
 
     @classmethod
     def fat_tree(
@@ -864,9 +884,20 @@ class Network(Displayed):
         if ports % 2:
             raise ValueError(f"k must be even, got {ports}")
         return cls._fabric(
-            fat_tree_ends(ports), flows, capacity, delay, buffer, fabric_capacity, oversubscription, 1.0, host_delay,
-            host_buffer, seed, ack_links, pause,
-        )  # fmt: skip
+            fat_tree_ends(ports),
+            flows,
+            capacity,
+            delay,
+            buffer,
+            fabric_capacity,
+            oversubscription,
+            1.0,
+            host_delay,
+            host_buffer,
+            seed,
+            ack_links,
+            pause,
+        )
 
     @classmethod
     def _fabric(
@@ -1113,9 +1144,11 @@ def _routed(graph: Graph, demands: Sequence[Any], seed: int, ack_links: bool) ->
                 back = pair[::-1]
                 reverse = graph.path(*back, ecmp_index(graph.n_paths(*back), *pair, nth, key, is_ack=True))
             flow = Flow(
-                graph.path(*pair, chosen), reverse=reverse, alternatives=[graph.path(*pair, k) for k in further_paths],
+                graph.path(*pair, chosen),
+                reverse=reverse,
+                alternatives=[graph.path(*pair, k) for k in further_paths],
                 **{name: getattr(demand, name) for name in _COMMON_FIELDS},
-            )  # fmt: skip
+            )
         except (TypeError, ValueError) as error:
             raise type(error)(f"{error} (flows[{index}])") from None
         flows.append(flow)

@@ -102,9 +102,12 @@ def _with_separate_records(part: Part) -> Part:
         return out
 
     return replace(
-        part, link_states=copy(part.link_states), flow_states=copy(part.flow_states),
-        link_params=copy(part.link_params), flow_params=copy(part.flow_params),
-    )  # fmt: skip
+        part,
+        link_states=copy(part.link_states),
+        flow_states=copy(part.flow_states),
+        link_params=copy(part.link_params),
+        flow_params=copy(part.flow_params),
+    )
 
 
 def _records(
@@ -139,9 +142,13 @@ def joints_of(setup: Setup, chains: Sequence[tuple[int, int]] = ()) -> Joints:
 
 
 def build_parts(
-    setups: Sequence[Setup], scenario: Scenario, graph: Joints, parts: NDArray[np.int64], words: Sequence[Word] = (),
+    setups: Sequence[Setup],
+    scenario: Scenario,
+    graph: Joints,
+    parts: NDArray[np.int64],
+    words: Sequence[Word] = (),
     **options: Any,
-) -> tuple[list[Engine], Partition, list[NDArray[np.int64]]]:  # fmt: skip
+) -> tuple[list[Engine], Partition, list[NDArray[np.int64]]]:
     """Return the engines of the parts of a network, which share their samples, and further arguments of `Team`.
 
     Parameters
@@ -163,10 +170,15 @@ def build_parts(
             compiled[id(setup)] = _compiled_tables(setup)
         engines.append(
             _engine(
-                setup, scenario, compiled[id(setup)], part_words, partition=graph.of_parts(part, parts),
-                shares_with=engines[0] if engines else None, **options,
+                setup,
+                scenario,
+                compiled[id(setup)],
+                part_words,
+                partition=graph.of_parts(part, parts),
+                shares_with=engines[0] if engines else None,
+                **options,
             )
-        )  # fmt: skip
+        )
     return engines, graph.of_parts(0, parts), [np.flatnonzero(owners == part) for part in range(len(setups))]
 
 
@@ -185,13 +197,27 @@ _Tables = tuple[NDArray[np.void], NDArray[np.void], list[object], dict[int, str]
 def _engine(setup: Setup, scenario: Scenario, compiled: _Tables, words: Sequence[Word], **options: Any) -> Engine:
     links, flows, keep, reasons = compiled
     return Engine(
-        links, flows[: setup.n_flows], setup.routes, n_additional=setup.n_additional,
-        templates=flows[setup.n_flows :], record_size=setup.record_size, header_size=setup.header_size,
-        seed=scenario.seed, n_sampled=scenario.network.n_flows, changes=setup.changes, impairments=setup.impairments,
-        servers=setup.servers, opportunities=setup.opportunities, quanta=setup.quanta, begun=_begun(setup),
+        links,
+        flows[: setup.n_flows],
+        setup.routes,
+        n_additional=setup.n_additional,
+        templates=flows[setup.n_flows :],
+        record_size=setup.record_size,
+        header_size=setup.header_size,
+        seed=scenario.seed,
+        n_sampled=scenario.network.n_flows,
+        changes=setup.changes,
+        impairments=setup.impairments,
+        servers=setup.servers,
+        opportunities=setup.opportunities,
+        quanta=setup.quanta,
+        begun=_begun(setup),
         under_way=setup.under_way,
-        recorded=table(setup, words), keep=keep, reasons=reasons, **options,
-    )  # fmt: skip
+        recorded=table(setup, words),
+        keep=keep,
+        reasons=reasons,
+        **options,
+    )
 
 
 def _begun(setup: Setup) -> NDArray[np.void]:
@@ -254,7 +280,7 @@ def _compiled(
     try:
         return compile_hooks(
             hooks, states.dtype, part.header, params.dtype, env, writable=writable, unreadable=unreadable
-        )  # fmt: skip
+        )
     except TypeError as error:
         if hint := _hint(part.protocol, str(error)):
             raise TypeError(f"{error}; {hint}") from None

@@ -116,10 +116,18 @@ def attach(setup: Setup, paths: Mapping[int, str | Path]) -> tuple[Setup, list[C
     plain = np.zeros(len(files), [("unused", "f8")])
     recorder: Any = _Recorder()
     part = Part(
-        recorder, np.dtype([("words", "i8", (n_words,))] if n_words else []), 0,
-        np.arange(len(setup.links), len(setup.links) + len(files)), no_flows, states, np.zeros(0, np.dtype([])), plain,
-        plain[:1], {"on_departure": note if n_words else note_without_header}, {},
-    )  # fmt: skip
+        recorder,
+        np.dtype([("words", "i8", (n_words,))] if n_words else []),
+        0,
+        np.arange(len(setup.links), len(setup.links) + len(files)),
+        no_flows,
+        states,
+        np.zeros(0, np.dtype([])),
+        plain,
+        plain[:1],
+        {"on_departure": note if n_words else note_without_header},
+        {},
+    )
     captures = [Capture(setup, link, path, states[k : k + 1]) for k, (link, path) in enumerate(files.items())]
     return replace(setup, links=np.concatenate([setup.links, routers]), parts=[*setup.parts, part]), captures
 
@@ -305,9 +313,13 @@ class _Table:
 
     def write(self, columns: Mapping[str, NDArray[Any]], records: Sequence[tuple[_Region, Mapping[str, Any]]]) -> None:
         table = {
-            "time": columns["time"], "flow": columns["flow"], "ack": columns["kind"] == ACK, "size": columns["size"],
-            "ecn": columns["ecn"], "protocol": [region.name for region, _ in records],
-        }  # fmt: skip
+            "time": columns["time"],
+            "flow": columns["flow"],
+            "ack": columns["kind"] == ACK,
+            "size": columns["size"],
+            "ecn": columns["ecn"],
+            "protocol": [region.name for region, _ in records],
+        }
         for field in self._schema.names[len(table) :]:
             table[field] = [record.get(field.removeprefix("header_")) for _, record in records]
         self._writer.write_table(self._arrow.table(table, schema=self._schema))

@@ -15,9 +15,11 @@ from ecc.packet.setup import Part, Setup
 __all__ = ["formats"]
 
 _PLACES = {
-    "above": lib.ECC_FRAME_ABOVE, "option": lib.ECC_FRAME_OPTION, "service": lib.ECC_FRAME_SERVICE,
+    "above": lib.ECC_FRAME_ABOVE,
+    "option": lib.ECC_FRAME_OPTION,
+    "service": lib.ECC_FRAME_SERVICE,
     "fragment": lib.ECC_FRAME_FRAGMENT,
-}  # fmt: skip
+}
 
 
 def formats(setup: Setup) -> Formats:

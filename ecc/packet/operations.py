@@ -134,9 +134,13 @@ def _compared(operation: Callable[[Any, Any], bool]) -> Callable[[_Number, Any],
 
 
 for _operation, _kind in (
-    (operator.add, "additions"), (operator.sub, "additions"), (operator.mul, "multiplications"),
-    (operator.truediv, "divisions"), (operator.floordiv, "divisions"), (operator.mod, "divisions"),
-):  # fmt: skip
+    (operator.add, "additions"),
+    (operator.sub, "additions"),
+    (operator.mul, "multiplications"),
+    (operator.truediv, "divisions"),
+    (operator.floordiv, "divisions"),
+    (operator.mod, "divisions"),
+):
     setattr(_Number, f"__{_operation.__name__}__", _counted(_operation, _kind))
     setattr(_Number, f"__r{_operation.__name__}__", _counted(_operation, _kind, swapped=True))
 for _comparison in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):

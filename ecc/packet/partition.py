@@ -72,9 +72,14 @@ class Joints:
 
 
 def joints(
-    links: NDArray[np.void], flows: NDArray[np.void], routes: NDArray[np.int64], impairments: NDArray[np.void],
-    receives: NDArray[np.bool_], n_templates: int = 0, chains: Sequence[tuple[int, int]] = (),
-) -> Joints:  # fmt: skip
+    links: NDArray[np.void],
+    flows: NDArray[np.void],
+    routes: NDArray[np.int64],
+    impairments: NDArray[np.void],
+    receives: NDArray[np.bool_],
+    n_templates: int = 0,
+    chains: Sequence[tuple[int, int]] = (),
+) -> Joints:
     """Return the joints of a network (S-122, S-124, S-127).
 
     Parameters
@@ -107,10 +112,17 @@ def joints(
         sender, receiver, impaired = n_links + f, n_links + n_flows + f, row["impairment"] > 0
         places[sender], places[receiver] = forward[0], forward[-1]
         is_silent = not (
-            receives[f] or reverse or impaired or row["ack_every"] > 1 or row["ecn"] or row["transport"]
-            or any(wire_reorders[k] for k in forward) or alternatives or row["reordering_threshold"] > 1
+            receives[f]
+            or reverse
+            or impaired
+            or row["ack_every"] > 1
+            or row["ecn"]
+            or row["transport"]
+            or any(wire_reorders[k] for k in forward)
+            or alternatives
+            or row["reordering_threshold"] > 1
             or row["trimmed_size"]
-        )  # fmt: skip
+        )
         is_template = f >= n_flows - n_templates
         rows.append((sender, forward[0], 0 if is_template else row["access_delay"], f))
         for route in (forward, reverse, *alternatives):

@@ -110,10 +110,26 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     routes = np.array([k for flow in flows for k in _route_entries(flow)], dtype=np.int64)
     record_size = next((part.flow_states.itemsize for part in parts if (part.flows >= network.n_flows).any()), 0)
     return Setup(
-        link_table, flow_table, routes, parts, network.n_links, network.n_flows, header_size, record_size, warmup_end,
-        template_ack_delays, changes, impairments, servers, opportunities,
-        quanta, IdealTimes(network, flows, flow_table), begun, packets, counted,
-    )  # fmt: skip
+        link_table,
+        flow_table,
+        routes,
+        parts,
+        network.n_links,
+        network.n_flows,
+        header_size,
+        record_size,
+        warmup_end,
+        template_ack_delays,
+        changes,
+        impairments,
+        servers,
+        opportunities,
+        quanta,
+        IdealTimes(network, flows, flow_table),
+        begun,
+        packets,
+        counted,
+    )
 
 
 def _check_start(start: str, perturbation: float, scenario: Scenario) -> None:
@@ -167,9 +183,12 @@ def _check_trimming(flows: Sequence[Flow], parts: Sequence[Part]) -> None:
 
 
 def _pause_links(
-    scenario: Scenario, flows: Sequence[Flow], links: NDArray[np.void], table: NDArray[np.void],
+    scenario: Scenario,
+    flows: Sequence[Flow],
+    links: NDArray[np.void],
+    table: NDArray[np.void],
     changes: NDArray[np.void],
-) -> None:  # fmt: skip
+) -> None:
     """Write the PFC thresholds of links, and refuse buffers that are too small for them."""
     network, at = scenario.network, 0
     if all(link.pause is None for link in network.links):
@@ -184,8 +203,12 @@ def _pause_links(
             needed = math.ceil(capacity * 2.0 * link.delay / 8.0) + 2 * packet
             row["xoff"], row["xon"] = link.pause.xoff, link.pause.xon
             row["headroom"] = needed if link.pause.headroom is None else link.pause.headroom
-    steps = {(a, b) for flow in flows for route in (*flow.routes, flow.reverse or ())
-             for a, b in zip(route, route[1:], strict=False)}  # fmt: skip
+    steps = {
+        (a, b)
+        for flow in flows
+        for route in (*flow.routes, flow.reverse or ())
+        for a, b in zip(route, route[1:], strict=False)
+    }
     classes = len({flow.priority for flow in flows})
     for index, link in enumerate(network.links):
         held = classes * sum(int(links["xoff"][a] + links["headroom"][a]) for a, b in steps if b == index)
@@ -234,13 +257,19 @@ def _parts(
         params = param_record(protocol)
         parts.append(
             Part(
-                protocol, header, regions[type(protocol)], np.array(its_routers, np.int64),
-                np.array(its_flows, np.int64), records(protocol.link_record(), len(its_routers)),
+                protocol,
+                header,
+                regions[type(protocol)],
+                np.array(its_routers, np.int64),
+                np.array(its_flows, np.int64),
+                records(protocol.link_record(), len(its_routers)),
                 _flow_states(scenario, protocol, its_flows, hops),
-                _link_params(scenario, protocol, params, at[its_routers]), params, link_hooks_of(protocol),
+                _link_params(scenario, protocol, params, at[its_routers]),
+                params,
+                link_hooks_of(protocol),
                 flow_hooks_of(protocol) if its_flows else {},
             )
-        )  # fmt: skip
+        )
     if scenario.intervals is not None:
         for part in parts:
             if not _ticks(part) and (part.link_hooks or len(parts) == 1):
@@ -330,10 +359,14 @@ def _links_with_phases(flows: Sequence[Flow], table: NDArray[np.void]) -> list[i
     line rate, the first link if it is not the last.
     """
     n_links = (0, 1, None)  # number of such links, by index in PHASE_JITTERS
-    return sorted({
-        link for flow, when in zip(flows, table["phase_jitter"].tolist(), strict=True)
-        for route in flow.routes for link in route[:-1][: n_links[when]]
-    })  # fmt: skip
+    return sorted(
+        {
+            link
+            for flow, when in zip(flows, table["phase_jitter"].tolist(), strict=True)
+            for route in flow.routes
+            for link in route[:-1][: n_links[when]]
+        }
+    )
 
 
 def _route_entries(flow: Flow) -> tuple[int, ...]:
@@ -518,9 +551,14 @@ def _equilibrium(scenario: Scenario) -> Equilibrium | Stationary:
     marking = equilibrium_of_marks(deployment, network)
     received = 1.0 - np.prod(1.0 - marking.chosen * network.incidence, axis=1)
     return Stationary(
-        marking.rates, marking.queues, marking.probabilities, received,
-        np.full(network.n_flows, -1), marking.states, marking.host_states,
-    )  # fmt: skip
+        marking.rates,
+        marking.queues,
+        marking.probabilities,
+        received,
+        np.full(network.n_flows, -1),
+        marking.states,
+        marking.host_states,
+    )
 
 
 def _with_queues(network: Network, point: Equilibrium) -> Stationary:
@@ -529,9 +567,14 @@ def _with_queues(network: Network, point: Equilibrium) -> Stationary:
     received = _received(network, point)
     states = [{name: float(values[flow]) for name, values in point.states.items()} for flow in range(network.n_flows)]
     return Stationary(
-        point.rates, np.zeros(network.n_links) if point.queue is None else point.queue, feedback, received,
-        point.bottleneck, [{}] * network.n_links, states,
-    )  # fmt: skip
+        point.rates,
+        np.zeros(network.n_links) if point.queue is None else point.queue,
+        feedback,
+        received,
+        point.bottleneck,
+        [{}] * network.n_links,
+        states,
+    )
 
 
 def _received(network: Network, point: Equilibrium) -> NDArray[np.float64]:
@@ -541,9 +584,15 @@ def _received(network: Network, point: Equilibrium) -> NDArray[np.float64]:
 
 
 def _begun(
-    scenario: Scenario, at: NDArray[np.int64], parts: Sequence[Part], steady: Stationary,
-    factor: float, link_table: NDArray[np.void], flow_table: NDArray[np.void], rng: np.random.Generator,
-) -> tuple[list[Part], NDArray[np.void], NDArray[np.void]]:  # fmt: skip
+    scenario: Scenario,
+    at: NDArray[np.int64],
+    parts: Sequence[Part],
+    steady: Stationary,
+    factor: float,
+    link_table: NDArray[np.void],
+    flow_table: NDArray[np.void],
+    rng: np.random.Generator,
+) -> tuple[list[Part], NDArray[np.void], NDArray[np.void]]:
     """Return the parts at an equilibrium with queues, RTTs of the flows, and packets in the network at time 0.
 
     Only the traffic from time 0 on is perturbed: `factor` multiplies the rates and windows of the flows.
@@ -571,21 +620,28 @@ def _begun(
             if part.link_hooks and through.any():
                 rates, times = steady.rates[through], 1e-12 * rtts[through]
                 values = _in_bytes(part.protocol, steady.link_states[link]) | {
-                    "R": float(steady.feedback[link]), "y": float(rates.sum()),
-                    "mean_rtt": float(rates @ times / rates.sum()), "max_rtt": float(times.max()),
-                    "queue": float(steady.queues[link]) / 8.0, "capacity": float(network.capacities[link]),
+                    "R": float(steady.feedback[link]),
+                    "y": float(rates.sum()),
+                    "mean_rtt": float(rates @ times / rates.sum()),
+                    "max_rtt": float(times.max()),
+                    "queue": float(steady.queues[link]) / 8.0,
+                    "capacity": float(network.capacities[link]),
                     "packet_size": float(np.mean([flow.mean_packet for flow in network.flows])),
-                }  # fmt: skip
+                }
                 state = _call_with(part.protocol.link_at, values)
                 link_states[row] = _tuple(state)
         for row, flow in enumerate(part.flows):
             if flow < n:
                 rtt = 1e-12 * float(rtts[flow])
                 values = _in_bytes(part.protocol, steady.flow_states[flow]) | {
-                    "x": factor * float(steady.rates[flow]), "R": float(steady.received[flow]),
-                    "link": int(steady.bottleneck[flow]), "rtt": rtt, "min_rtt": rtt - float(waits[flow]),
-                    "window": float(windows[flow]), "packet_size": float(network.flows[flow].mean_packet),
-                }  # fmt: skip
+                    "x": factor * float(steady.rates[flow]),
+                    "R": float(steady.received[flow]),
+                    "link": int(steady.bottleneck[flow]),
+                    "rtt": rtt,
+                    "min_rtt": rtt - float(waits[flow]),
+                    "window": float(windows[flow]),
+                    "packet_size": float(network.flows[flow].mean_packet),
+                }
                 state = _call_with(part.protocol.flow_at, values)
                 flow_states[row] = _tuple(state)
         out.append(
@@ -605,10 +661,13 @@ def _check_begun(scenario: Scenario, parts: Sequence[Part]) -> None:
     network, refused = scenario.network, "start must be 'empty' at an equilibrium with queues"
     for index, flow in enumerate(network.flows):
         for name, value in (
-            ("reverse links", flow.reverse), ("several routes", flow.alternatives),
-            ("delayed ACKs", flow.delayed_acks), ("an application that writes periodically", flow.writes),
-            ("a finite size", flow.size), ("packets of several sizes", isinstance(flow.packet_size, tuple)),
-        ):  # fmt: skip
+            ("reverse links", flow.reverse),
+            ("several routes", flow.alternatives),
+            ("delayed ACKs", flow.delayed_acks),
+            ("an application that writes periodically", flow.writes),
+            ("a finite size", flow.size),
+            ("packets of several sizes", isinstance(flow.packet_size, tuple)),
+        ):
             if value:
                 raise ValueError(f"{refused} for a flow with {name}, got 'equilibrium' (flow {index})")
     if any(link.pause is not None for link in network.links):

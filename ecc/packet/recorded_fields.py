@@ -23,9 +23,20 @@ from ecc.packet.setup import Setup
 __all__ = ["ENV_FIELDS", "Series", "Word", "recorded", "series", "table"]
 
 ENV_FIELDS = (
-    "rate", "window", "rtt", "srtt", "min_rtt", "in_flight", "delivered", "lost", "recovering", "packet_size", "size",
-    "header_bytes", "limited_by",
-)  # fmt: skip
+    "rate",
+    "window",
+    "rtt",
+    "srtt",
+    "min_rtt",
+    "in_flight",
+    "delivered",
+    "lost",
+    "recovering",
+    "packet_size",
+    "size",
+    "header_bytes",
+    "limited_by",
+)
 """Fields of a flow's `env` that can be recorded."""
 
 _NAME = re.compile(r"(link|flow|env)\.(\w+)(?:\[([0-9]{1,9})\])?")

@@ -105,9 +105,20 @@ def simulate(
     9.5
     """
     run = Run(
-        scenario, sample, start, perturbation, record=record, engine=engine, flows_to=flows_to, capture=capture,
-        qlog=qlog, trace=trace, histogram_from=histogram_from, memory_limit=memory_limit, threads=threads,
-    )  # fmt: skip
+        scenario,
+        sample,
+        start,
+        perturbation,
+        record=record,
+        engine=engine,
+        flows_to=flows_to,
+        capture=capture,
+        qlog=qlog,
+        trace=trace,
+        histogram_from=histogram_from,
+        memory_limit=memory_limit,
+        threads=threads,
+    )
     run.advance(progress=progress, cancel=cancel)
     run.close()
     return run.trajectory()
@@ -207,11 +218,15 @@ class Run:
             limit = f"{scenario.duration:g} s"
             raise ValueError(f"histogram_from must be < the duration ({limit}), got {self._histogram_from:g} s")
         self._options: dict[str, Any] = {
-            "sample": period, "start": start, "perturbation": float(perturbation), "trace": as_count(trace, "trace"),
+            "sample": period,
+            "start": start,
+            "perturbation": float(perturbation),
+            "trace": as_count(trace, "trace"),
             "histogram_from": self._histogram_from,
             "memory_limit": None if memory_limit is None else as_size(memory_limit, "memory_limit"),
-            "record": list(record), "threads": as_count(threads, "threads", minimum=1),
-        }  # fmt: skip
+            "record": list(record),
+            "threads": as_count(threads, "threads", minimum=1),
+        }
         self._recording = series(self._setup, record)
         words = [word for item in self._recording for word in item.words]
         if capture:
@@ -244,25 +259,43 @@ class Run:
                 if value:
                     raise ValueError(f"{name} needs engine='c', got engine='python'")
             columns = sample_columns(
-                self._setup.links[: scenario.network.n_links], self._setup.flows, self._setup.flows[:0],
-                scenario.network.n_flows, len(words),
-            )  # fmt: skip
+                self._setup.links[: scenario.network.n_links],
+                self._setup.flows,
+                self._setup.flows[:0],
+                scenario.network.n_flows,
+                len(words),
+            )
             n_values = samples["n_samples"] * sum(columns.values())
             reserved_bytes(free_memory(), series=_PYTHON_VALUES * n_values, trace=4 * self._options["trace"])
             self._engine: Engine | Team | PythonEngine = PythonEngine(
-                self._setup, trace=self._options["trace"], seed=scenario.seed, recorded=words,
-                qlog=qlog, **samples,
-            )  # fmt: skip
+                self._setup,
+                trace=self._options["trace"],
+                seed=scenario.seed,
+                recorded=words,
+                qlog=qlog,
+                **samples,
+            )
         elif threads > 1:
             self._engine = build_team(
-                self._setup, scenario, threads, words, trace=self._options["trace"],
-                histogram=histogram_from is not None, memory_limit=free_memory(), **samples,
-            )  # fmt: skip
+                self._setup,
+                scenario,
+                threads,
+                words,
+                trace=self._options["trace"],
+                histogram=histogram_from is not None,
+                memory_limit=free_memory(),
+                **samples,
+            )
         else:
             self._engine = build_engine(
-                self._setup, scenario, words, trace=self._options["trace"], histogram=histogram_from is not None,
-                memory_limit=self._options["memory_limit"] or free_memory(), **samples,
-            )  # fmt: skip
+                self._setup,
+                scenario,
+                words,
+                trace=self._options["trace"],
+                histogram=histogram_from is not None,
+                memory_limit=self._options["memory_limit"] or free_memory(),
+                **samples,
+            )
         if self._captures and isinstance(self._engine, Team):
             self._engine.pause_for(ROOM, self._drain)
         self._guard = self._engine._guard
@@ -450,9 +483,11 @@ class Run:
             arrays |= {f"links_{k}": part.link_states, f"flows_{k}": part.flow_states}
         about, rows = self._transfers.save()
         about |= {
-            "scenario": self._tables_text, "options": self._options, "stopped": self.stopped,
+            "scenario": self._tables_text,
+            "options": self._options,
+            "stopped": self.stopped,
             "hooks": hook_digests(self._setup),
-        }  # fmt: skip
+        }
         write_checkpoint(path, about, arrays | rows)
 
     @classmethod
@@ -478,10 +513,17 @@ class Run:
     def trajectory(self) -> Trajectory:
         """Return the results of the run so far."""
         return trajectory_of(
-            self.scenario, self._scenario_text, self._setup, self._engine, self._transfers, self._recording,
-            period=self._period, stopped=self.stopped, has_histogram=self._has_histogram,
+            self.scenario,
+            self._scenario_text,
+            self._setup,
+            self._engine,
+            self._transfers,
+            self._recording,
+            period=self._period,
+            stopped=self.stopped,
+            has_histogram=self._has_histogram,
             threads=self._options["threads"],
-        )  # fmt: skip
+        )
 
 
 @check_arguments

@@ -145,9 +145,10 @@ class Transfers:
             self._file.close()
             self._file = FlowsFile(next_name(self._file.path), self.columns, is_new=True)
         about = {
-            "handed": self._n_drawn, "has_file": self.has_file,
+            "handed": self._n_drawn,
+            "has_file": self.has_file,
             "file": None if self._file is None else self._file.path.name,
-        }  # fmt: skip
+        }
         return about, {"rows": self.rows, "labels": self.labels}
 
     def restore(self, saved: Checkpoint, path: Path | None = None) -> None:

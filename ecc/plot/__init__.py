@@ -7,6 +7,15 @@ from ecc.plot.slowdown import slowdown_figure
 from ecc.plot.trajectory import comparison_figure, trajectory_figure
 
 __all__ = [
-    "bode_figure", "boundary_figure", "comparison_figure", "envelope_figure", "nyquist_figure", "root_figure",
-    "slider_figure", "slowdown_figure", "small_multiples_figure", "stability_map_figure", "trajectory_figure",
-]  # fmt: skip
+    "bode_figure",
+    "boundary_figure",
+    "comparison_figure",
+    "envelope_figure",
+    "nyquist_figure",
+    "root_figure",
+    "slider_figure",
+    "slowdown_figure",
+    "small_multiples_figure",
+    "stability_map_figure",
+    "trajectory_figure",
+]

@@ -84,17 +84,23 @@ def boundary_figure(
         drawn.append(values)
         fig.add_scatter(
             **dict(zip("xy", thinned(at, values, len(at) if name in errors else buckets_for(len(lines))), strict=True)),
-            name=name, mode=line_mode(values), line={"color": color, "width": 2, "dash": dash},
+            name=name,
+            mode=line_mode(values),
+            line={"color": color, "width": 2, "dash": dash},
             error_y=_bars(errors.get(name)),
             hovertemplate=f"{name}: %{{y:.6g}}<extra></extra>",
-        )  # fmt: skip
+        )
     markers = zip(points.items(), palette[len(lines) :], strict=True)
     for k, ((name, (px, py, error)), color) in enumerate(markers):
         fig.add_scatter(
-            x=np.asarray(px, dtype=float), y=np.asarray(py, dtype=float), error_y=_bars(error), name=name,
-            mode="markers", marker=marker(color, k, hollow=True, count=np.size(px)),
+            x=np.asarray(px, dtype=float),
+            y=np.asarray(py, dtype=float),
+            error_y=_bars(error),
+            name=name,
+            mode="markers",
+            marker=marker(color, k, hollow=True, count=np.size(px)),
             hovertemplate=f"{name}: %{{y:.6g}}<extra></extra>",
-        )  # fmt: skip
+        )
         at = np.append(at, np.asarray(px, dtype=float))
         drawn.append(np.atleast_1d(np.asarray(py, dtype=float)))
     fig.update_layout(hovermode="x unified")
@@ -168,17 +174,25 @@ def envelope_figure(
         drawn.append(size)
         raw = faded(color, 0.45) if name in fits and color.startswith("#") else color
         fig.add_scatter(
-            **dict(zip("xy", thinned(time, size, buckets_for(len(runs))), strict=True)), name=name, legendgroup=name,
-            mode=line_mode(size), line={"color": raw, "width": 1.4}, marker=marker(raw, k, hollow=True),
+            **dict(zip("xy", thinned(time, size, buckets_for(len(runs))), strict=True)),
+            name=name,
+            legendgroup=name,
+            mode=line_mode(size),
+            line={"color": raw, "width": 1.4},
+            marker=marker(raw, k, hollow=True),
             showlegend=name not in fits,
             hovertemplate=f"{name}: %{{y:.3g}}<extra></extra>",
-        )  # fmt: skip
+        )
         if name in fits:
             fig.add_scatter(
-                x=lean(fits[name][0]), y=lean(fits[name][1]), name=name, legendgroup=name, mode="lines",
+                x=lean(fits[name][0]),
+                y=lean(fits[name][1]),
+                name=name,
+                legendgroup=name,
+                mode="lines",
                 line={"color": color, "width": 2.5, "dash": "dash"},
                 hovertemplate=f"{name}, fitted: %{{y:.3g}}<extra></extra>",
-            )  # fmt: skip
+            )
     fig.update_layout(hovermode="x unified")
     fig.update_xaxes(title_text=x_title, hoverformat=".4g")
     span = _log_range(drawn, decades)
@@ -250,17 +264,27 @@ def stability_map_figure(
     reach = span if span is not None else (widest or 1.0)
     fig = figure(title=title, height=460)
     fig.add_heatmap(
-        x=lean(xs), y=lean(ys), z=lean(z), zmin=threshold - reach, zmax=threshold + reach,
+        x=lean(xs),
+        y=lean(ys),
+        z=lean(z),
+        zmin=threshold - reach,
+        zmax=threshold + reach,
         colorscale=[list(stop) for stop in _BELOW_ABOVE],
         colorbar={"title": {"text": value_title, "side": "right"}, "outlinewidth": 0, "thickness": 14},
         hovertemplate=f"{x_title or 'x'}: %{{x:.4g}}<br>{y_title or 'y'}: %{{y:.4g}}<br>"
         f"{value_title}: %{{z:.5g}}<extra></extra>",
-    )  # fmt: skip
+    )
     fig.add_contour(
-        x=lean(xs), y=lean(ys), z=lean(z), showscale=False, hoverinfo="skip", name="boundary", showlegend=True,
+        x=lean(xs),
+        y=lean(ys),
+        z=lean(z),
+        showscale=False,
+        hoverinfo="skip",
+        name="boundary",
+        showlegend=True,
         contours={"start": threshold, "end": threshold, "size": 1.0, "coloring": "none"},
         line={"color": INK, "width": 2, "smoothing": 0},
-    )  # fmt: skip
+    )
     fig.update_xaxes(**axis(x_title, log_x, xs), showgrid=False)
     fig.update_yaxes(**axis(y_title, log_y, ys), showgrid=False)
     return fig

@@ -110,35 +110,70 @@ def _draw_plane(
     suffix = " (enlarged)" if inset else ""
     turn = np.linspace(0.0, 2.0 * np.pi, 3601 if inset else 181)
     fig.add_scatter(
-        x=lean(np.cos(turn)), y=lean(np.sin(turn)), mode="lines", name=f"unit circle{suffix}", hoverinfo="skip",
-        line={"color": GREY, "width": 1, "dash": "dash"}, showlegend=not inset, **axes,
-    )  # fmt: skip
+        x=lean(np.cos(turn)),
+        y=lean(np.sin(turn)),
+        mode="lines",
+        name=f"unit circle{suffix}",
+        hoverinfo="skip",
+        line={"color": GREY, "width": 1, "dash": "dash"},
+        showlegend=not inset,
+        **axes,
+    )
     for (name, (w, value)), color in zip(shown.items(), colors(len(shown)), strict=True):
         if not w.size:
             continue
         fig.add_scatter(
-            x=lean(value.real), y=lean(value.imag), customdata=lean(w), mode="lines", name=name + suffix,
-            legendgroup=name, line={"color": color, "width": 2}, showlegend=not inset, **axes,
+            x=lean(value.real),
+            y=lean(value.imag),
+            customdata=lean(w),
+            mode="lines",
+            name=name + suffix,
+            legendgroup=name,
+            line={"color": color, "width": 2},
+            showlegend=not inset,
+            **axes,
             hovertemplate=f"{name}<br>ω = %{{customdata:.4g}} {unit}<br>L = %{{x:.4f}} %{{y:+.4f}} j<extra></extra>",
-        )  # fmt: skip
+        )
         fig.add_scatter(
-            x=lean(value.real), y=lean(-value.imag), mode="lines", legendgroup=name, showlegend=False,
-            hoverinfo="skip", line={"color": color, "width": 1, "dash": "dot"}, **axes,
-        )  # fmt: skip
+            x=lean(value.real),
+            y=lean(-value.imag),
+            mode="lines",
+            legendgroup=name,
+            showlegend=False,
+            hoverinfo="skip",
+            line={"color": color, "width": 1, "dash": "dot"},
+            **axes,
+        )
         if not inset:
-            fig.add_scatter(**_arrow(value), mode="markers", legendgroup=name, showlegend=False, hoverinfo="skip",
-                             marker={"color": color, "symbol": "arrow", "size": [0, 11], "angleref": "previous",
-                                     "opacity": 1})  # fmt: skip
+            fig.add_scatter(
+                **_arrow(value),
+                mode="markers",
+                legendgroup=name,
+                showlegend=False,
+                hoverinfo="skip",
+                marker={"color": color, "symbol": "arrow", "size": [0, 11], "angleref": "previous", "opacity": 1},
+            )
     for k, (name, (at, point)) in enumerate(marks.items()):
         fig.add_scatter(
-            x=[point.real], y=[point.imag], name=name + suffix, mode="markers", showlegend=not inset, **axes,
+            x=[point.real],
+            y=[point.imag],
+            name=name + suffix,
+            mode="markers",
+            showlegend=not inset,
+            **axes,
             marker=marker(INK, k, hollow=True),
             hovertemplate=f"{name}<br>ω = {at:.6g} {unit}<br>L = %{{x:.4f}} %{{y:+.4f}} j<extra></extra>",
-        )  # fmt: skip
+        )
     fig.add_scatter(
-        x=[-1], y=[0], mode="markers", name=critical + suffix, hovertemplate=f"{critical}<extra></extra>",
-        marker={"symbol": "x-thin", "size": 11, "line": {"width": 2.5, "color": INK}}, showlegend=not inset, **axes,
-    )  # fmt: skip
+        x=[-1],
+        y=[0],
+        mode="markers",
+        name=critical + suffix,
+        hovertemplate=f"{critical}<extra></extra>",
+        marker={"symbol": "x-thin", "size": 11, "line": {"width": 2.5, "color": INK}},
+        showlegend=not inset,
+        **axes,
+    )
 
 
 def _enlarge(
@@ -158,7 +193,7 @@ def _enlarge(
     fig.update_layout(
         xaxis2={**frame, "domain": [0.74, 1.0], "anchor": "y2", "range": [-1.0 - reach, -1.0 + reach]},
         yaxis2={**frame, "domain": [0.5, 1.0], "anchor": "x2", "range": [-reach, reach], "scaleanchor": "x2"},
-    )  # fmt: skip
+    )
 
 
 def _times(number: int) -> str:
@@ -258,8 +293,9 @@ def bode_figure(
     frequency_unit, pairs = _in_one_unit(curves, frequency_unit)
     fig = figure(
         make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.07, row_heights=[0.5, 0.5]),
-        title=title, height=520,
-    )  # fmt: skip
+        title=title,
+        height=520,
+    )
     phases, seen = [], [(1.0, -180.0, np.nan)]
     buckets = buckets_for(2 * len(curves))
     for (name, (frequency, gain)), color in zip(pairs.items(), colors(len(pairs)), strict=True):
@@ -275,18 +311,31 @@ def bode_figure(
         line = {"color": color, "width": 2}
         for row, y, reading in ((1, np.abs(value), "|L| = %{y:.4g}"), (2, phase, "phase %{y:.4g}°")):
             fig.add_scatter(
-                **dict(zip("xy", thinned(w, y, buckets), strict=True)), name=name, legendgroup=name, mode="lines",
-                line=line, showlegend=row == 1, row=row, col=1,
+                **dict(zip("xy", thinned(w, y, buckets), strict=True)),
+                name=name,
+                legendgroup=name,
+                mode="lines",
+                line=line,
+                showlegend=row == 1,
+                row=row,
+                col=1,
                 hovertemplate=f"{name}: {reading}<extra></extra>",
-            )  # fmt: skip
+            )
     for k, (name, (at, point)) in enumerate((marks or {}).items()):
         degrees = _nearest_phase(at, point, phases)
         for row, level in ((1, abs(point)), (2, degrees)):
             fig.add_scatter(
-                x=[at], y=[level], name=name, legendgroup=name, mode="markers",
-                marker=marker(INK, k, hollow=True), showlegend=row == 1,
-                hovertemplate=f"{name}, ω = {at:.6g} {frequency_unit}: %{{y:.4g}}<extra></extra>", row=row, col=1,
-            )  # fmt: skip
+                x=[at],
+                y=[level],
+                name=name,
+                legendgroup=name,
+                mode="markers",
+                marker=marker(INK, k, hollow=True),
+                showlegend=row == 1,
+                hovertemplate=f"{name}, ω = {at:.6g} {frequency_unit}: %{{y:.4g}}<extra></extra>",
+                row=row,
+                col=1,
+            )
     dashed = {"color": GREY, "width": 1.2, "dash": "dash"}
     fig.add_hline(y=1.0, row=1, col=1, line=dashed)
     fig.add_hline(y=-180.0, row=2, col=1, line=dashed)
@@ -362,10 +411,14 @@ def root_figure(
         at = np.atleast_1d(np.asarray(values, dtype=complex))
         extra = "|z| = %{customdata:.8f}<br>" if sampled else ""
         fig.add_scatter(
-            x=lean(at.real), y=lean(at.imag), customdata=lean(np.abs(at)), name=name, mode="markers",
+            x=lean(at.real),
+            y=lean(at.imag),
+            customdata=lean(np.abs(at)),
+            name=name,
+            mode="markers",
             marker=marker(color, k, hollow=open_),
             hovertemplate=f"{name}<br>{extra}{letter} = %{{x:.6g}} %{{y:+.6g}} j<extra></extra>",
-        )  # fmt: skip
+        )
     unit = "" if sampled else " [rad/s]"
     fig.update_xaxes(title_text=f"Re {letter}{unit}")
     fig.update_yaxes(title_text=f"Im {letter}{unit}")
@@ -378,16 +431,30 @@ _SHADE = {"fillcolor": "#fbe9de", "line": {"width": 0}, "layer": "below"}
 def _circle(fig: go.Figure, largest: float) -> None:
     """Draw the unit circle, with its outside shaded."""
     reach = max(1.15, 1.1 * largest)
-    fig.update_layout(shapes=[
-        {"type": "rect", "x0": -reach, "x1": reach, "y0": -reach, "y1": reach, **_SHADE},
-        {"type": "circle", "x0": -1, "x1": 1, "y0": -1, "y1": 1, "layer": "below", "fillcolor": "white",
-         "line": {"width": 0}},
-    ])  # fmt: skip
+    fig.update_layout(
+        shapes=[
+            {"type": "rect", "x0": -reach, "x1": reach, "y0": -reach, "y1": reach, **_SHADE},
+            {
+                "type": "circle",
+                "x0": -1,
+                "x1": 1,
+                "y0": -1,
+                "y1": 1,
+                "layer": "below",
+                "fillcolor": "white",
+                "line": {"width": 0},
+            },
+        ]
+    )
     turn = np.linspace(0.0, 2.0 * np.pi, 361)
     fig.add_scatter(
-        x=lean(np.cos(turn)), y=lean(np.sin(turn)), mode="lines", name="boundary of stability", hoverinfo="skip",
+        x=lean(np.cos(turn)),
+        y=lean(np.sin(turn)),
+        mode="lines",
+        name="boundary of stability",
+        hoverinfo="skip",
         line={"color": INK, "width": 1.5},
-    )  # fmt: skip
+    )
     fig.update_xaxes(range=[-reach, reach], constrain="domain", showgrid=False)
     fig.update_yaxes(range=[-reach, reach], scaleanchor="x", showgrid=False)
 
@@ -401,8 +468,12 @@ def _half_plane(fig: go.Figure, points: NDArray[np.complex128]) -> None:
     reach = 1.1 * (float(imag.max()) if points.size and imag.max() > 0.0 else 1.0)
     fig.update_layout(shapes=[{"type": "rect", "x0": 0, "x1": high + room, "y0": -reach, "y1": reach, **_SHADE}])
     fig.add_scatter(
-        x=[0, 0], y=lean([-reach, reach]), mode="lines", name="boundary of stability", hoverinfo="skip",
+        x=[0, 0],
+        y=lean([-reach, reach]),
+        mode="lines",
+        name="boundary of stability",
+        hoverinfo="skip",
         line={"color": INK, "width": 1.5},
-    )  # fmt: skip
+    )
     fig.update_xaxes(range=[low - room, high + room])
     fig.update_yaxes(range=[-reach, reach])

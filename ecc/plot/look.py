@@ -14,9 +14,24 @@ from numpy.typing import ArrayLike, NDArray
 from plotly.colors import sample_colorscale
 
 __all__ = [
-    "GREY", "INK", "PALETTE", "RATE", "SIZE", "as_html", "axis", "buckets_for", "colors", "decoded", "faded", "figure",
-    "lean", "line_mode", "marker", "thinned", "unit_for",
-]  # fmt: skip
+    "GREY",
+    "INK",
+    "PALETTE",
+    "RATE",
+    "SIZE",
+    "as_html",
+    "axis",
+    "buckets_for",
+    "colors",
+    "decoded",
+    "faded",
+    "figure",
+    "lean",
+    "line_mode",
+    "marker",
+    "thinned",
+    "unit_for",
+]
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 """Okabe and Ito's colors without the yellow: distinguished by color-blind readers and in print."""
@@ -32,10 +47,19 @@ _FEW = 20  # maximum number of values in a series that is drawn with markers
 _CROWD = 100  # markers of a series: more are drawn smaller, because they overlap
 _POINTS = 9_000  # maximum number of points in a figure, over all of its series: about 100 kB of JSON
 _AXIS = {
-    "showline": True, "linecolor": INK, "linewidth": 1, "ticks": "outside", "ticklen": 5, "tickcolor": INK,
-    "gridcolor": "#e9e9e9", "zeroline": False, "automargin": True, "title": {"standoff": 8}, "exponentformat": "none",
+    "showline": True,
+    "linecolor": INK,
+    "linewidth": 1,
+    "ticks": "outside",
+    "ticklen": 5,
+    "tickcolor": INK,
+    "gridcolor": "#e9e9e9",
+    "zeroline": False,
+    "automargin": True,
+    "title": {"standoff": 8},
+    "exponentformat": "none",
     "separatethousands": True,
-}  # fmt: skip
+}
 _DECADES = 3.0  # maximum span of a logarithmic axis that has room for plain numbers at 1, 2, 5
 _PLAIN: dict[str, Any] = {"dtick": "D2", "tickformat": "~g"}
 _POWERS: dict[str, Any] = {"dtick": 1, "exponentformat": "power"}

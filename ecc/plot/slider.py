@@ -204,18 +204,27 @@ def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, t
         for trace in part.data:
             entry = (str(trace.legendgroup or trace.name), str(getattr(getattr(trace, "line", None), "color", "")))
             trace.update(
-                xaxis="x" + number[trace.xaxis or "x"], yaxis="y" + number[trace.yaxis or "y"],
-                legendgroup=" ".join(entry), showlegend=trace.showlegend is not False and entry not in named,
-            )  # fmt: skip
+                xaxis="x" + number[trace.xaxis or "x"],
+                yaxis="y" + number[trace.yaxis or "y"],
+                legendgroup=" ".join(entry),
+                showlegend=trace.showlegend is not False and entry not in named,
+            )
             if trace.showlegend:
                 named.add(entry)
             fig.add_trace(trace)
         for shape in part.layout.shapes:
             fig.add_shape(shape, xref=_moved(shape.xref, number), yref=_moved(shape.yref, number))
         fig.add_annotation(
-            text="<br>".join(lines), x=domain["x"][0], y=domain["y"][1], xref="paper", yref="paper", align="left",
-            xanchor="left", yanchor="bottom", showarrow=False,
-        )  # fmt: skip
+            text="<br>".join(lines),
+            x=domain["x"][0],
+            y=domain["y"][1],
+            xref="paper",
+            yref="paper",
+            align="left",
+            xanchor="left",
+            yanchor="bottom",
+            showarrow=False,
+        )
     fig.update_layout(hovermode=parts[0].layout.hovermode)
     return fig
 

@@ -59,10 +59,14 @@ def slowdown_figure(tables: Mapping[str, Any], title: str = "") -> go.Figure:
             values.append(y)
             label = "median" if key == "p50" else f"{key[1:]} %"
             fig.add_scatter(
-                x=lean(x), y=lean(y), name=f"{name}, {label}" if name else label, mode="lines+markers",
-                line={"color": color, "dash": _DASHES[index % len(_DASHES)], "width": 1.8}, marker={"size": 5},
+                x=lean(x),
+                y=lean(y),
+                name=f"{name}, {label}" if name else label,
+                mode="lines+markers",
+                line={"color": color, "dash": _DASHES[index % len(_DASHES)], "width": 1.8},
+                marker={"size": 5},
                 hovertemplate=f"{name}, {label}: %{{y:.3g}}<extra></extra>",
-            )  # fmt: skip
+            )
     fig.update_xaxes(**axis("flow size [bytes]", log=True, values=np.concatenate(sizes)), hoverformat=".4g")
     fig.update_yaxes(**axis("slowdown (completion / ideal time)", log=True, values=np.concatenate(values)))
     return fig

@@ -50,9 +50,15 @@ def states_figure(
         edges = [k for k in range(len(states)) if k == 0 or states[k] != states[k - 1]]
         shown = [*edges, len(states) - 1]
         fig.add_scatter(
-            x=at[shown], y=[states[k] for k in shown], name="state", mode="lines", line={"color": GREY, "shape": "hv"},
-            showlegend=False, row=1, col=1,
-        )  # fmt: skip
+            x=at[shown],
+            y=[states[k] for k in shown],
+            name="state",
+            mode="lines",
+            line={"color": GREY, "shape": "hv"},
+            showlegend=False,
+            row=1,
+            col=1,
+        )
         fig.update_yaxes(categoryorder="array", categoryarray=names, type="category", row=1, col=1)
     shades = dict(zip(dict.fromkeys(name for name, _ in series), colors(len(series)), strict=False))
     for row, (label, curves) in enumerate(panels.items(), 1 + first):

@@ -88,11 +88,16 @@ def trajectory_figure(
     for k, (name, color) in enumerate(zip(flow_names, colors(x.shape[1]), strict=True)):
         fig.add_scatter(
             **dict(zip("xy", thinned(t, x[:, k] / factor, buckets), strict=True)),
-            name=name if few else f"{x.shape[1]} flows", legendgroup=name if few else "flows",
-            showlegend=few or k == 0, mode=line_mode(x[:, k]), line={"color": color, "width": 1.8 if few else 0.8},
-            meta=[factor, unit], row=1, col=1,
+            name=name if few else f"{x.shape[1]} flows",
+            legendgroup=name if few else "flows",
+            showlegend=few or k == 0,
+            mode=line_mode(x[:, k]),
+            line={"color": color, "width": 1.8 if few else 0.8},
+            meta=[factor, unit],
+            row=1,
+            col=1,
             hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}}{when}<extra></extra>",
-        )  # fmt: skip
+        )
     _draw_levels(fig, levels, t, factor, unit, row=1)
     fig.update_yaxes(title_text=f"sending rate [{unit}]", rangemode="tozero", row=1, col=1)
 
@@ -104,10 +109,15 @@ def trajectory_figure(
         for k, (name, color) in enumerate(zip(link_names, q_colors, strict=True)):
             fig.add_scatter(
                 **dict(zip("xy", thinned(t, q[:, k] / q_factor, buckets_for(2 * q.shape[1])), strict=True)),
-                name=f"queue, {name}", mode=line_mode(q[:, k]), line={"color": color, "width": 1.3},
-                showlegend=q.shape[1] <= _NAMED, meta=[q_factor, q_unit], row=2, col=1,
+                name=f"queue, {name}",
+                mode=line_mode(q[:, k]),
+                line={"color": color, "width": 1.3},
+                showlegend=q.shape[1] <= _NAMED,
+                meta=[q_factor, q_unit],
+                row=2,
+                col=1,
                 hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}}{when}<extra></extra>",
-            )  # fmt: skip
+            )
         _draw_levels(fig, queue_levels, t, q_factor, q_unit, row=2)
         fig.update_yaxes(**axis(f"queue [{q_unit}]", values=highest / q_factor), rangemode="tozero", row=2, col=1)
     for row, (state, values) in enumerate(states.items(), start=panels - len(states) + 1):
@@ -118,9 +128,14 @@ def trajectory_figure(
             name = f"{state}, {'link' if owner == 'link' else 'flow'} {k}"
             fig.add_scatter(
                 **dict(zip("xy", thinned(t, values[:, k], buckets_for(count * panels)), strict=True)),
-                name=name, mode=line_mode(values[:, k]), line={"color": color, "width": width},
-                showlegend=False, row=row, col=1, hovertemplate=f"{name}: %{{y:.4g}}{when}<extra></extra>",
-            )  # fmt: skip
+                name=name,
+                mode=line_mode(values[:, k]),
+                line={"color": color, "width": width},
+                showlegend=False,
+                row=row,
+                col=1,
+                hovertemplate=f"{name}: %{{y:.4g}}{when}<extra></extra>",
+            )
         unit = (units or {}).get(state, "")
         fig.update_yaxes(title_text=f"{state} [{unit}]" if unit else state, row=row, col=1)
     fig.update_xaxes(title_text="time [s]", row=panels, col=1)
@@ -193,12 +208,17 @@ def comparison_figure(
             for run, (name, values) in enumerate(zip(names, pair, strict=True)):
                 fig.add_scatter(
                     **dict(zip("xy", thinned(t, values[:, k] / factor, buckets_for(4 * count)), strict=True)),
-                    name=f"{kind} {k}, {name}" if few else f"{count} {kind}s, {name}", mode=line_mode(values[:, k]),
-                    showlegend=few or k == 0, legendgroup=None if few else f"{kind}s, {name}",
+                    name=f"{kind} {k}, {name}" if few else f"{count} {kind}s, {name}",
+                    mode=line_mode(values[:, k]),
+                    showlegend=few or k == 0,
+                    legendgroup=None if few else f"{kind}s, {name}",
                     line={"color": color, "width": 1.2 if run == 0 else 2.0, "dash": "solid" if run == 0 else "dash"},
-                    opacity=0.75 if run == 0 else 1.0, meta=[factor, unit], row=row, col=1,
+                    opacity=0.75 if run == 0 else 1.0,
+                    meta=[factor, unit],
+                    row=row,
+                    col=1,
                     hovertemplate=f"{kind} {k}, {name}: %{{y:.4g}} %{{meta[1]}}{when}<extra></extra>",
-                )  # fmt: skip
+                )
         for begin, end in _stretches(t, np.asarray(discrepant, dtype=bool)):
             fig.add_vrect(x0=begin, x1=end, fillcolor=GREY, opacity=0.13, line_width=0, row=row, col=1)
         fig.update_yaxes(title_text=f"{axis_name} [{unit}]", rangemode="tozero", row=row, col=1)
@@ -224,10 +244,18 @@ def _draw_levels(
     for name, level, *span in levels:
         begin, end = span[0] if span else (time[0], time[-1]) if len(time) else (0.0, 0.0)
         fig.add_scatter(
-            x=[begin, end], y=[level / factor] * 2, name=name, legendgroup=name, showlegend=name not in named,
-            mode="lines", line={"color": GREY, "width": 1.2 if not span else 2.5, "dash": "dash"}, meta=[factor, unit],
-            hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}}<extra></extra>", row=row, col=1,
-        )  # fmt: skip
+            x=[begin, end],
+            y=[level / factor] * 2,
+            name=name,
+            legendgroup=name,
+            showlegend=name not in named,
+            mode="lines",
+            line={"color": GREY, "width": 1.2 if not span else 2.5, "dash": "dash"},
+            meta=[factor, unit],
+            hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}}<extra></extra>",
+            row=row,
+            col=1,
+        )
         named.add(name)
 
 

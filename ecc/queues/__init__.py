@@ -20,9 +20,25 @@ from ecc.queues.step_marking import StepMarking
 from ecc.queues.trimming import Trimming
 
 __all__ = [
-    "AVQ", "DRR", "PI", "PI2", "PIE", "RED", "REM", "CoDel", "DropTail", "DualPI2", "FQCoDel", "Policer",
-    "QueueDiscipline", "RampMarking", "StepMarking", "StrictPriority", "Trimming", "all_disciplines",
-]  # fmt: skip
+    "AVQ",
+    "DRR",
+    "PI",
+    "PI2",
+    "PIE",
+    "RED",
+    "REM",
+    "CoDel",
+    "DropTail",
+    "DualPI2",
+    "FQCoDel",
+    "Policer",
+    "QueueDiscipline",
+    "RampMarking",
+    "StepMarking",
+    "StrictPriority",
+    "Trimming",
+    "all_disciplines",
+]
 
 
 @check_arguments

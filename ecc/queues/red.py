@@ -165,9 +165,15 @@ class RED(QueueDiscipline):
     required_env = frozenset({"random"})
 
     def link_at(
-        self, R: float, y: float, mean_rtt: float, max_rtt: float, queue: float = 0.0, capacity: float = 1.0,
+        self,
+        R: float,
+        y: float,
+        mean_rtt: float,
+        max_rtt: float,
+        queue: float = 0.0,
+        capacity: float = 1.0,
         **values: float,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Return the state of a queue that has had a constant length."""
         link = super().link_at(R, y, mean_rtt, max_rtt, **values)
         link.idle_from = 8.0 * queue / capacity

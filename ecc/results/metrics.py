@@ -294,9 +294,15 @@ def bottlenecked_share(run: Trajectory, scenario: Scenario, flow: int, link: int
 
 @metric("settling time", "s")
 def settling_time(
-    run: Trajectory, scenario: Scenario, flow: int, after: float, target: float | None = None, close: float = 0.1,
-    until: float | None = None, over: int = 1,
-) -> float:  # fmt: skip
+    run: Trajectory,
+    scenario: Scenario,
+    flow: int,
+    after: float,
+    target: float | None = None,
+    close: float = 0.1,
+    until: float | None = None,
+    over: int = 1,
+) -> float:
     """Time from `after` until a flow's rate, averaged over `over` samples, stays within `close` of `target` (bit/s).
 
     Without a target, it is the mean over the last tenth of the time up to `until`. Infinite if the rate is outside at
@@ -374,9 +380,15 @@ def load_variance(run: Trajectory, scenario: Scenario, link: int = 0, between: S
 
 @metric("settling time of the arrival rate", "s")
 def arrival_settling_time(
-    run: Trajectory, scenario: Scenario, after: float, link: int = 0, target: float | None = None, close: float = 0.1,
-    until: float | None = None, over: int = 1,
-) -> float:  # fmt: skip
+    run: Trajectory,
+    scenario: Scenario,
+    after: float,
+    link: int = 0,
+    target: float | None = None,
+    close: float = 0.1,
+    until: float | None = None,
+    over: int = 1,
+) -> float:
     """Settling time of the arrival rate of a link; see `settling_time`."""
     return _settling(run, run.arrival.to_numpy()[:, link], after, target, close, until, over)
 
@@ -517,27 +529,36 @@ def mean_completion_time(
 
 @metric("median completion time", "s", selects_starts=True)
 def median_completion_time(
-    run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, sizes: Sequence[float] | None = None,
+    run: Trajectory,
+    scenario: Scenario,
+    flows: Sequence[int] | None = None,
+    sizes: Sequence[float] | None = None,
     between: Span = None,
-) -> float:  # fmt: skip
+) -> float:
     """Median completion time of all completed flows and transfers of finite size, or of `flows`."""
     return _completion_quantile(run, 0.5, flows, sizes, between)
 
 
 @metric("95th percentile of the completion time", "s", selects_starts=True)
 def p95_completion_time(
-    run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, sizes: Sequence[float] | None = None,
+    run: Trajectory,
+    scenario: Scenario,
+    flows: Sequence[int] | None = None,
+    sizes: Sequence[float] | None = None,
     between: Span = None,
-) -> float:  # fmt: skip
+) -> float:
     """95th percentile of completion times; see `median_completion_time`."""
     return _completion_quantile(run, 0.95, flows, sizes, between)
 
 
 @metric("99th percentile of the completion time", "s", selects_starts=True)
 def p99_completion_time(
-    run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, sizes: Sequence[float] | None = None,
+    run: Trajectory,
+    scenario: Scenario,
+    flows: Sequence[int] | None = None,
+    sizes: Sequence[float] | None = None,
     between: Span = None,
-) -> float:  # fmt: skip
+) -> float:
     """99th percentile of completion times; see `median_completion_time`."""
     return _completion_quantile(run, 0.99, flows, sizes, between)
 
@@ -594,9 +615,12 @@ def _ended(rows: pd.DataFrame, sizes: Sequence[float] | None, between: Span) -> 
 
 @check_arguments
 def percentiles(
-    run: Trajectory, of: str = "completion_time", classes: str | Mapping[str, Sequence[int]] | None = None,
-    quantiles: Sequence[float] = (0.5, 0.95, 0.99), between: Span = None,
-) -> pd.DataFrame:  # fmt: skip
+    run: Trajectory,
+    of: str = "completion_time",
+    classes: str | Mapping[str, Sequence[int]] | None = None,
+    quantiles: Sequence[float] = (0.5, 0.95, 0.99),
+    between: Span = None,
+) -> pd.DataFrame:
     """Return percentiles of delays or completion times for each class of flows.
 
     Parameters
@@ -915,11 +939,14 @@ def series(run: Trajectory, scenario: Scenario, most: int, points: int = 400) ->
     text = f"Rates averaged and queues at their peak over {step * (time[1] - time[0]):.3g} s"
     rest = " Transfers that come and go are not drawn." if scenario.workload is not None else ""
     return {
-        "time": _plain(time[:n].reshape(-1, step)[:, -1]), "rates": [_plain(x) for x in rates.T],
-        "queues": [_plain(x) for x in queues.T], "flows": [f"x{k + 1}" for k in flows],
-        "links": [f"l{k + 1}" for k in links], "packet_size": sizes.pop() if len(sizes) == 1 else None,
+        "time": _plain(time[:n].reshape(-1, step)[:, -1]),
+        "rates": [_plain(x) for x in rates.T],
+        "queues": [_plain(x) for x in queues.T],
+        "flows": [f"x{k + 1}" for k in flows],
+        "links": [f"l{k + 1}" for k in links],
+        "packet_size": sizes.pop() if len(sizes) == 1 else None,
         "said": f"{text}{f'; {hidden} flows between them are left out' if hidden else ''}.{rest}",
-    }  # fmt: skip
+    }
 
 
 def _shown_indices(count: int, most: int) -> list[int]:

@@ -49,9 +49,25 @@ SERIES: Mapping[str, tuple[str, str, str]] = {
 
 
 EVENTS = (
-    "departure", "hop", "access", "ack", "send", "interval", "start", "stop", "timer", "timeout", "flush",
-    "drop", "loss", "ack loss", "mark", "trim", "pause", "resume",
-)  # fmt: skip
+    "departure",
+    "hop",
+    "access",
+    "ack",
+    "send",
+    "interval",
+    "start",
+    "stop",
+    "timer",
+    "timeout",
+    "flush",
+    "drop",
+    "loss",
+    "ack loss",
+    "mark",
+    "trim",
+    "pause",
+    "resume",
+)
 """Names of the events of the packet engine in a trace, by number."""
 
 
@@ -164,10 +180,14 @@ class Trajectory:
             by_bin = {name: (("link", "bin"), counts[:, k, :n]) for k, name in enumerate(("time", "arrivals"))}
             queues = xr.Dataset(by_bin, coords={"lowest": ("bin", edges[:n]), "above": ("bin", edges[1 : n + 1])})
         if trace is not None:
-            events = pd.DataFrame({
-                "time": trace["time"] * 1e-12, "event": np.array(EVENTS)[trace["kind"]], "entity": trace["entity"],
-                "value": trace["value"],
-            })  # fmt: skip
+            events = pd.DataFrame(
+                {
+                    "time": trace["time"] * 1e-12,
+                    "event": np.array(EVENTS)[trace["kind"]],
+                    "entity": trace["entity"],
+                    "value": trace["value"],
+                }
+            )
         return cls(data.assign_attrs(dict(attributes)), table, {"notes": (), **stats}, queues, events)
 
     def __getitem__(self, name: str) -> xr.DataArray:
@@ -540,9 +560,14 @@ class Trajectory:
             bin_sizes, bin_slowdowns = sizes[(bin_of == index) & done], slowdown[(bin_of == index) & done]
             if not len(bin_sizes):
                 continue
-            row = {"smallest": bin_sizes.min(), "size": np.median(bin_sizes), "largest": bin_sizes.max(),
-                   "completed": len(bin_sizes), "unfinished": int(((bin_of == index) & ~done).sum()),
-                   "mean": bin_slowdowns.mean()}  # fmt: skip
+            row = {
+                "smallest": bin_sizes.min(),
+                "size": np.median(bin_sizes),
+                "largest": bin_sizes.max(),
+                "completed": len(bin_sizes),
+                "unfinished": int(((bin_of == index) & ~done).sum()),
+                "mean": bin_slowdowns.mean(),
+            }
             names = [f"p{100.0 * share:g}" for share in shares]
             table.append(row | dict(zip(names, np.quantile(bin_slowdowns, shares).tolist(), strict=True)))
         return pd.DataFrame(table)

@@ -320,12 +320,14 @@ def _cycle(t: FloatArray, x: FloatArray, skip: float, regular: float) -> LimitCy
     if len(at) < 4:
         return f"it rises through the middle of its second half, {level:g}, {len(at)} times, and 4 are needed"
     periods = np.diff(at)
-    heights = np.array([0.5 * (_peak(y[a : b + 2]) + _peak(-y[a : b + 2]))
-                        for a, b in zip(rising[:-1], rising[1:], strict=True)])  # fmt: skip
+    heights = np.array(
+        [0.5 * (_peak(y[a : b + 2]) + _peak(-y[a : b + 2])) for a, b in zip(rising[:-1], rising[1:], strict=True)]
+    )
     last = max(3, len(periods) // 3)
     period, amplitude = float(periods[-last:].mean()), float(heights[-last:].mean())
-    spread = max(float(np.abs(periods[-last:] / period - 1.0).max()),
-                 float(np.abs(heights[-last:] / amplitude - 1.0).max()))  # fmt: skip
+    spread = max(
+        float(np.abs(periods[-last:] / period - 1.0).max()), float(np.abs(heights[-last:] / amplitude - 1.0).max())
+    )
     if spread > regular:
         return (
             f"the last {last} cycles differ by {spread:.2g} of their mean, and at most {regular:g} (regular) is allowed"

@@ -247,10 +247,23 @@ def _interval(
     if any(family(end).sampling[1] != dt for end in (low, high) if end in frequencies):
         dt = None  # a control interval: steps differ in length
     interval = StableInterval(
-        name, float(value), stable, low, inf if high == high and high not in frequencies else high,
-        ends[0][1], ends[1][1], ends[0][0], ends[1][0], loss.stable_ranges, loss.complete_to, sampled, dt, loss.notes,
-        _is_largest_allowed(protocol, name, loss.searched_to), searched_to=loss.searched_to,
-    )  # fmt: skip
+        name,
+        float(value),
+        stable,
+        low,
+        inf if high == high and high not in frequencies else high,
+        ends[0][1],
+        ends[1][1],
+        ends[0][0],
+        ends[1][0],
+        loss.stable_ranges,
+        loss.complete_to,
+        sampled,
+        dt,
+        loss.notes,
+        _is_largest_allowed(protocol, name, loss.searched_to),
+        searched_to=loss.searched_to,
+    )
     return interval, present
 
 
@@ -661,9 +674,15 @@ def _checked(
     interval = model.interval
     if interval is not None and interval.stable and interval.upper < inf:
         end = StabilityLimit(
-            interval.upper, interval.upper_frequency, None, (), 0, interval.complete_to,
-            sampled=interval.sampled, dt=interval.dt,
-        )  # fmt: skip
+            interval.upper,
+            interval.upper_frequency,
+            None,
+            (),
+            0,
+            interval.complete_to,
+            sampled=interval.sampled,
+            dt=interval.dt,
+        )
         bifurcation = bifurcation_at(protocol, network, name, end, model.time, options)
     return replace(model, other=other, bifurcation=bifurcation)
 

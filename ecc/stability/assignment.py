@@ -132,10 +132,17 @@ class BottleneckAssignment(Displayed):
             through = crosses[:, b]
             x, y = float(point.rates[bottlenecked][0]), float(point.rates[through].sum())
             supply: dict[str, Any] = {
-                "x": x, "y": y, "y_prev": y, "u": float(point.rates[through & ~bottlenecked].sum()), "q": 0.0,
-                "T": interval, "N": float(bottlenecked.sum()), "N_all": float(through.sum()),
-                "C": float(network.capacities[b]), "p": p,
-            }  # fmt: skip
+                "x": x,
+                "y": y,
+                "y_prev": y,
+                "u": float(point.rates[through & ~bottlenecked].sum()),
+                "q": 0.0,
+                "T": interval,
+                "N": float(bottlenecked.sum()),
+                "N_all": float(through.sum()),
+                "C": float(network.capacities[b]),
+                "p": p,
+            }
             at = {argument: supply[argument] for argument in arguments}
             derivatives = gradient(protocol.router_law, at, [a for a in ("x", "y", "y_prev", "u") if a in arguments])
             received = protocol.router_law(**at)

@@ -307,12 +307,14 @@ class _Contraction:
         rule = h * h / 12.0 * (b * b * L["20"] * size + 2.0 * b * L["10"] * slope)
         rule += h * h / 8.0 * len(self.kinks) * self.alpha * b * size
         rule += (kernel.error + 4.0 * N * _UNIT * L["00"]) * size
-        return np.array([
-            np.abs(x - k * b * at_points).max() + k * b * rule + h * h / 8.0 * k * b * b * L["10"] * self.ends,
-            abs(float(wx.sum())) + N * _UNIT * size,
-            abs(k * b * float(at_points[0])) + k * b * rule,
-            abs(float(wx @ (i * h)) - _SIZE) + h * h / 6.0 * slope + N * _UNIT * size,
-        ])  # fmt: skip
+        return np.array(
+            [
+                np.abs(x - k * b * at_points).max() + k * b * rule + h * h / 8.0 * k * b * b * L["10"] * self.ends,
+                abs(float(wx.sum())) + N * _UNIT * size,
+                abs(k * b * float(at_points[0])) + k * b * rule,
+                abs(float(wx @ (i * h)) - _SIZE) + h * h / 6.0 * slope + N * _UNIT * size,
+            ]
+        )
 
     def _inverse(self) -> tuple[Real, Real]:
         """Return bounds of A, the inverse of a matrix J near DG on the cells, and of 1 - A J."""
@@ -340,14 +342,18 @@ class _Contraction:
         b, k, h, alpha, L, size, slope = self.b, self.k, self.h, self.alpha, self.bounds, self.size, self.slope
         kinks, rate = self.kinks, self.rate
         error = np.zeros((4, 4))
-        sums = np.array([
-            0.0,
-            k * b * (0.25 * h * (b * L["21"] * size + L["11"] * slope) + h * alpha * size * sum(kinks)),
-            k * (
-                0.25 * h * (b * (2.0 * L["10"] + b * L["20"]) * size + rate * slope) + h * alpha * b * size * len(kinks)
-            ),
-            b * 0.25 * h * (b * L["10"] * size + L["00"] * slope),
-        ])  # fmt: skip
+        sums = np.array(
+            [
+                0.0,
+                k * b * (0.25 * h * (b * L["21"] * size + L["11"] * slope) + h * alpha * size * sum(kinks)),
+                k
+                * (
+                    0.25 * h * (b * (2.0 * L["10"] + b * L["20"]) * size + rate * slope)
+                    + h * alpha * b * size * len(kinks)
+                ),
+                b * 0.25 * h * (b * L["10"] * size + L["00"] * slope),
+            ]
+        )
         rounding = self.kernel.error + self.N * _UNIT * (L["00"] + b * L["10"] + L["11"])
         sums += 2.0 * rounding * (1.0 + k * b + k + b) * (1.0 + size)
         error[0] = sums + self.of_mean * h * np.array([7.0 / 12.0, 0.25, 0.25, 0.25])

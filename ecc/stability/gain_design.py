@@ -516,9 +516,11 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
     box = [(least_rtt, largest_rtt)] * 3 + [(0.0, 1.0)] * 2
     worst = differential_evolution(decay, box, maxiter=12, popsize=8, seed=seed, polish=False, init="sobol").x
     worst[:3] = minimize(
-        lambda rtt: decay(np.concatenate([np.clip(rtt, least_rtt, largest_rtt), worst[3:]])), worst[:3],
-        method="Nelder-Mead", options={"maxfev": 120},
-    ).x.clip(least_rtt, largest_rtt)  # fmt: skip
+        lambda rtt: decay(np.concatenate([np.clip(rtt, least_rtt, largest_rtt), worst[3:]])),
+        worst[:3],
+        method="Nelder-Mead",
+        options={"maxfev": 120},
+    ).x.clip(least_rtt, largest_rtt)
     min_decay = min(decay(worst), *(_estimate(system) for system in equal))
     low, high = min(0.0, 2.0 * min_decay), min_decay
     if not _has_root(equal, rtts, high - 1e-6 * abs(high)):

@@ -148,11 +148,15 @@ class Hopf(Displayed):
         amplitude = np.array([self.amplitude(gain) for gain in gains.tolist()])
         kind = "stable cycle" if self.is_supercritical else "unstable cycle"
         return boundary_figure(
-            gains, {kind: amplitude} if self.is_supercritical else {},
+            gains,
+            {kind: amplitude} if self.is_supercritical else {},
             published=None if self.is_supercritical else {kind: amplitude},
-            points={f"critical {self.parameter}": ([self.value], [0.0], None)}, log_x=False, title=self._title(),
-            x_title=self.parameter, y_title="amplitude of arrivals, share of their mean",
-        )  # fmt: skip
+            points={f"critical {self.parameter}": ([self.value], [0.0], None)},
+            log_x=False,
+            title=self._title(),
+            x_title=self.parameter,
+            y_title="amplitude of arrivals, share of their mean",
+        )
 
 
 @check_arguments
@@ -292,9 +296,17 @@ class _Loop:
         d = float(np.minimum(rtts, limit).max() if protocol.scaling_rtt == "max" else np.minimum(rtts, limit).mean())
         n_flows = float(network.n_flows)
         supply: dict[str, Any] = {
-            "R": R, "y": C if abs(y - C) < 1e-12 * C else y, "u": 0.0, "N": n_flows, "N_all": n_flows, "q": 0.0, "d": d,
-            "T": T, "C": C, "p": p,
-        }  # fmt: skip
+            "R": R,
+            "y": C if abs(y - C) < 1e-12 * C else y,
+            "u": 0.0,
+            "N": n_flows,
+            "N_all": n_flows,
+            "q": 0.0,
+            "d": d,
+            "T": T,
+            "C": C,
+            "p": p,
+        }
         supply["y_prev"] = supply["y"]
         if router_takes(protocol, "x"):
             raise ValueError(f"the router of {type(protocol).__name__} takes the rate of each flow")

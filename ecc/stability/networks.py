@@ -72,9 +72,10 @@ class IsolatedLink(Displayed):
 
     def _rows(self) -> Rows:
         named = {
-            "protocol": "protocol, its gains times the share", "mean rtt": "d of the router",
+            "protocol": "protocol, its gains times the share",
+            "mean rtt": "d of the router",
             "share": "share of the load",
-        }  # fmt: skip
+        }
         rows = [(named.get(name, name), text) for name, text in super()._rows()]
         gains = ", ".join(f"{name} {gain:.4g}" for name, gain in self.gains.items())
         return [*rows, ("gains per mean RTT of its flows", gains)]

@@ -165,9 +165,11 @@ def slack_of_rtt_distributions(
     near = ratio(fine)
     best = int(np.argmin(near))
     polished = minimize_scalar(
-        lambda w: min(float(ratio(w)[0]), 1e6), bounds=(fine[max(best - 1, 0)], fine[min(best + 1, 99)]),
-        method="bounded", options={"xatol": 1e-12 * top},
-    )  # fmt: skip
+        lambda w: min(float(ratio(w)[0]), 1e6),
+        bounds=(fine[max(best - 1, 0)], fine[min(best + 1, 99)]),
+        method="bounded",
+        options={"xatol": 1e-12 * top},
+    )
     if polished.fun < near[best]:
         return float(polished.fun), float(polished.x)
     return float(near[best]), float(fine[best])

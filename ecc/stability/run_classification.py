@@ -37,9 +37,14 @@ class StabilityClassification(Displayed):
         from ecc.plot import boundary_figure
 
         return boundary_figure(
-            self.time, {"amplitude": self.amplitude}, log_x=False, log_y=True, x_title="time [s]",
-            y_title="amplitude, share of the equilibrium", title=self._title(),
-        )  # fmt: skip
+            self.time,
+            {"amplitude": self.amplitude},
+            log_x=False,
+            log_y=True,
+            x_title="time [s]",
+            y_title="amplitude, share of the equilibrium",
+            title=self._title(),
+        )
 
     def _title(self) -> str:
         return f"Stability of a run: {self.status}"

@@ -47,10 +47,14 @@ class PerturbedRun(Displayed):
         from ecc.plot import boundary_figure
 
         return boundary_figure(
-            self.time, {"deviation": self.deviation}, log_x=False, x_title="time [s]",
+            self.time,
+            {"deviation": self.deviation},
+            log_x=False,
+            x_title="time [s]",
             points={"amplitude of the windows that end here": (self.stability.time, self.stability.amplitude, None)},
-            y_title="deviation of arrivals, share of the equilibrium", title=f"Perturbed run: {self.stability.status}",
-        )  # fmt: skip
+            y_title="deviation of arrivals, share of the equilibrium",
+            title=f"Perturbed run: {self.stability.status}",
+        )
 
 
 @check_arguments
@@ -163,10 +167,14 @@ class MeasuredBoundary(Displayed):
 
         order = np.argsort(self.gains)
         return boundary_figure(
-            self.gains[order], {"growth rate": self.growth_rates[order]}, log_x=False, x_title="gain",
-            points={"measured boundary": ([self.value], [0.0], None)}, y_title="growth rate [1/s]",
+            self.gains[order],
+            {"growth rate": self.growth_rates[order]},
+            log_x=False,
+            x_title="gain",
+            points={"measured boundary": ([self.value], [0.0], None)},
+            y_title="growth rate [1/s]",
             errors={"growth rate": self.errors[order]},
-        )  # fmt: skip
+        )
 
 
 @check_arguments

@@ -185,9 +185,12 @@ class _Runs:
     def _deviations(self, perturbation: float, duration: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return arrivals and queues of all links over their scales, a row for each sample; and the queues [bytes]."""
         run = fluid.simulate(
-            self._scenario.with_(duration=duration), sample=self.sample, start="equilibrium",
-            perturbation=perturbation, **self._options,
-        )  # fmt: skip
+            self._scenario.with_(duration=duration),
+            sample=self.sample,
+            start="equilibrium",
+            perturbation=perturbation,
+            **self._options,
+        )
         run.raise_if_incomplete(samples=1)
         queue = run.queue.to_numpy()
         return np.hstack([run.arrival.to_numpy() / self._scale[0], queue / self._scale[1]]), queue

@@ -88,7 +88,7 @@ def target_cycle(beta: float, steepness: float = 0.0) -> TargetCycle | None:
 
     solution = solve_dde(
         falls, (0.0, _HORIZON), lambda t: [top + t], [1.0], dense_output=True, rtol=1e-9, atol=1e-12, jit=False
-    )  # fmt: skip
+    )
     assert solution.sol is not None
     t = np.linspace(0.0, _HORIZON, round(400 * _HORIZON) + 1)
     x = solution.sol(t)[0]

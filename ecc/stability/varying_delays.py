@@ -334,9 +334,14 @@ def _loop(protocol: Protocol, mean_rtt: float) -> _Loop:
     if router["R"] != 1.0:
         raise LinearizationError(f"the router must integrate, but keeps {router['R']:g} of its rate")
     return _Loop(
-        router["y"], router["y_prev"], router["q"] * T, source["x"], source["R"], source["R_prev"],
+        router["y"],
+        router["y_prev"],
+        router["q"] * T,
+        source["x"],
+        source["R"],
+        source["R_prev"],
         steps_of(mean_rtt, T),
-    )  # fmt: skip
+    )
 
 
 @check_arguments(former={"prove": "certify"})

@@ -37,13 +37,20 @@ _HOME: dict[str, str | None] = {
     **dict.fromkeys(("PROPERTIES", "Finding", "ProtocolReport", "check_protocol", "constructor_call"), "suite"),
     **dict.fromkeys(
         (
-            "Transformed", "add_idle_flow", "add_unused_link", "permute_links", "relabel_flows", "scale_sizes",
-            "scale_times", "split_link", "start_later",
+            "Transformed",
+            "add_idle_flow",
+            "add_unused_link",
+            "permute_links",
+            "relabel_flows",
+            "scale_sizes",
+            "scale_times",
+            "split_link",
+            "start_later",
         ),
         "transforms",
     ),
     "check_sensitivity": "sensitivity",
     **dict.fromkeys(("checks", "strategies", "suite", "transforms")),
-}  # fmt: skip
+}
 
 __getattr__, __dir__ = lazy(__name__, _HOME)

@@ -766,9 +766,14 @@ def _response(
     ends = []
     for perturbation in (size, -size):
         run = fluid.simulate(
-            long, sample=period, start="equilibrium", perturbation=perturbation, time=time,
-            record=["env.window"] if windows else (), **options,
-        )  # fmt: skip
+            long,
+            sample=period,
+            start="equilibrium",
+            perturbation=perturbation,
+            time=time,
+            record=["env.window"] if windows else (),
+            **options,
+        )
         _require_complete(run, "fluid run from a perturbed equilibrium")
         ends.append(run)
     capacity = float(scenario.network.capacities.min())

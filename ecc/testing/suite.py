@@ -74,7 +74,8 @@ PROPERTIES: Mapping[str, Property] = {
     "checkpoint": Property(checks.checkpoint, "runs repeat, and continue from a checkpoint", _LOSSES, ("packet-run",)),
     "conservation": Property(checks.conservation, "bytes sent = received + dropped + queued + on the way"),
     "relabeling": Property(
-        checks.relabeling, "the labels of flows and links have no effect",
+        checks.relabeling,
+        "the labels of flows and links have no effect",
         {"flows": (2, 4), "vary": False, "apart": True},
     ),
     "idle-parts": Property(
@@ -82,7 +83,8 @@ PROPERTIES: Mapping[str, Property] = {
     ),
     "scaling": Property(checks.scaling, "the units of size and time have no effect", {"vary": False, "apart": True}),
     "agreement": Property(
-        checks.agreement, "fluid and packets have the same loads and queues",
+        checks.agreement,
+        "fluid and packets have the same loads and queues",
         {"links": (1, 1), "equal_rtts": True, "vary": False, "buffers": (1.0, 2.0), "flows": (2, 4), "apart": True},
         ("packet-run", "fluid-run"),
     ),
@@ -90,15 +92,20 @@ PROPERTIES: Mapping[str, Property] = {
         checks.fixed_point, "runs stay at the declared equilibrium", {**_ONE_LINK, "flows": (2, 4)}, ("fluid-run",)
     ),
     "linearization": Property(
-        checks.linearization, "linear models have the modes of small deviations of the fluid",
+        checks.linearization,
+        "linear models have the modes of small deviations of the fluid",
         {**_ONE_LINK, "flows": (2, 4)},
-        ("fluid-run",), share=0.5,
+        ("fluid-run",),
+        share=0.5,
     ),
     "stability-limit": Property(
-        checks.stability_limit, "the fluid is stable on one side of the stability limit only", _ONE_LINK,
-        ("fluid-run",), share=0.25,
+        checks.stability_limit,
+        "the fluid is stable on one side of the stability limit only",
+        _ONE_LINK,
+        ("fluid-run",),
+        share=0.25,
     ),
-}  # fmt: skip
+}
 """Name of a property -> how it is checked, in the order of `ecc check`."""
 
 
@@ -310,10 +317,15 @@ def _search(subject: Protocol | ProtocolAssignment, name: str, examples: int, se
 
     drawn = tested.given(scenarios(subject, **options))
     quiet = tested.settings(
-        max_examples=examples, database=None, deadline=None, derandomize=True, report_multiple_bugs=False,
-        suppress_health_check=list(tested.HealthCheck), verbosity=tested.Verbosity.quiet,
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        derandomize=True,
+        report_multiple_bugs=False,
+        suppress_health_check=list(tested.HealthCheck),
+        verbosity=tested.Verbosity.quiet,
         phases=[tested.Phase.generate, tested.Phase.shrink],
-    )  # fmt: skip
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -332,9 +344,15 @@ def _search(subject: Protocol | ProtocolAssignment, name: str, examples: int, se
     if violations:
         scenario, message = violations[-1]
         return Finding(
-            name, "exception" if reason else "violated", message, reason, constructor_call(scenario),
-            _tables(scenario), len(outcomes), spent,
-        )  # fmt: skip
+            name,
+            "exception" if reason else "violated",
+            message,
+            reason,
+            constructor_call(scenario),
+            _tables(scenario),
+            len(outcomes),
+            spent,
+        )
     if len(reasons) == len(outcomes):
         return Finding(name, "not applicable", str(reasons[0]) if reasons else "no scenario was drawn", seconds=spent)
     return Finding(name, "holds", reason=reason, examples=len(outcomes) - len(reasons), seconds=spent)

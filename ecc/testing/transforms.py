@@ -48,15 +48,33 @@ DIMENSIONS: Mapping[type, Mapping[str, Any]] = {
     Pause: {"xoff": SIZE, "xon": SIZE, "headroom": SIZE},
     Link: {"capacity": RATE, "delay": TIME, "buffer": SIZE},
     Flow: {
-        "start": TIME, "stop": TIME, "size": SIZE, "access_delay": TIME, "packet_size": SIZE,
-        "delayed_acks": (None, TIME), "trimmed_size": SIZE, "ack_size": SIZE, "writes": (SIZE, TIME),
+        "start": TIME,
+        "stop": TIME,
+        "size": SIZE,
+        "access_delay": TIME,
+        "packet_size": SIZE,
+        "delayed_acks": (None, TIME),
+        "trimmed_size": SIZE,
+        "ack_size": SIZE,
+        "writes": (SIZE, TIME),
     },
     Arrivals: {
-        "mean_interarrival": TIME, "mean_size": SIZE, "start": TIME, "stop": TIME, "access_delay": TIME,
-        "packet_size": SIZE, "mean_duration": TIME, "duration": TIME,
+        "mean_interarrival": TIME,
+        "mean_size": SIZE,
+        "start": TIME,
+        "stop": TIME,
+        "access_delay": TIME,
+        "packet_size": SIZE,
+        "mean_duration": TIME,
+        "duration": TIME,
     },
     OnOff: {
-        "mean_on": TIME, "mean_off": TIME, "start": TIME, "stop": TIME, "access_delay": TIME, "packet_size": SIZE,
+        "mean_on": TIME,
+        "mean_off": TIME,
+        "start": TIME,
+        "stop": TIME,
+        "access_delay": TIME,
+        "packet_size": SIZE,
     },
     impairments.RandomLoss: {},
     impairments.DelaySpikes: {"delay": TIME, "between": TIME},
@@ -65,7 +83,7 @@ DIMENSIONS: Mapping[type, Mapping[str, Any]] = {
     impairments.Shaper: {"rate": RATE, "burst": SIZE},
     impairments.DeliveryTrace: {"times": TIME, "opportunity": SIZE},
     impairments.Aggregation: {"wait": TIME, "max_size": SIZE},
-}  # fmt: skip
+}
 """Dimension of the fields of a scenario's parts; for a pair, of each item. Protocols declare theirs themselves."""
 
 UNITS: Mapping[str, Dimension] = {"bit/s": RATE, "bytes": SIZE, "bit": SIZE, "s": TIME}
@@ -427,8 +445,9 @@ def split_link(scenario: Scenario, link: int = 0, capacity_factor: float = 2.0) 
 
     def rerouted(item: Any) -> Any:
         changes: dict[str, Any] = {
-            "route": through(item.route), "reverse": item.reverse and through(item.reverse),
-        }  # fmt: skip
+            "route": through(item.route),
+            "reverse": item.reverse and through(item.reverse),
+        }
         if isinstance(item, Flow):
             changes["alternatives"] = [through(route) for route in item.alternatives]
         return replace(item, **changes)

@@ -52,9 +52,19 @@ from ecc._support.quantity import (
 )
 
 __all__ = [
-    "ACCEPTOR", "INITIATOR", "ConnectionVector", "Synthetic", "Unit", "iter_vectors", "offered_load", "read_vectors",
-    "response_times", "thin", "thinned", "write_vectors",
-]  # fmt: skip
+    "ACCEPTOR",
+    "INITIATOR",
+    "ConnectionVector",
+    "Synthetic",
+    "Unit",
+    "iter_vectors",
+    "offered_load",
+    "read_vectors",
+    "response_times",
+    "thin",
+    "thinned",
+    "write_vectors",
+]
 
 INITIATOR, ACCEPTOR = 0, 1
 SIDES = ("initiator", "acceptor")

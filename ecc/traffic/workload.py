@@ -52,10 +52,17 @@ __all__ = ["DRAWN", "LABELS", "Arrivals", "OnOff", "Tmix", "Workload"]
 LABELS = np.dtype([("connection", "i8"), ("unit", "i8"), ("sender", "i8"), ("wait", "f8"), ("last", "i8")])
 """Place of a transfer in its connection (-1: no connection): number and sender of its unit, the wait before it if it
 is subsequent to the preceding transfer (else -1), and 1 if it is the last of its chain."""
-DRAWN = np.dtype([
-    ("start", "f8"), ("stop", "f8"), ("size", "i8"), ("access_delay", "f8"), ("template_index", "i8"), ("window", "i8"),
-    ("label", LABELS),
-])  # fmt: skip
+DRAWN = np.dtype(
+    [
+        ("start", "f8"),
+        ("stop", "f8"),
+        ("size", "i8"),
+        ("access_delay", "f8"),
+        ("template_index", "i8"),
+        ("window", "i8"),
+        ("label", LABELS),
+    ]
+)
 """A drawn transfer: times in s, `stop` inf for never, `size` -1 for endless, `template_index` an index in `templates`,
 `window` of a transport's receiver (0: no limit). A subsequent transfer has the start of the first of its chain."""
 
@@ -246,9 +253,13 @@ class Arrivals:
         if low < -1e-12:
             raise ValueError(f"rtts must be >= twice the delay ({2 * one_way:g} s), got {2 * (low + one_way):g} s")
         settings: dict[str, Any] = {
-            "mean_duration": 10.0, "distribution": "lognormal", "shape": sigma, "packet_size": (800, 1300),
-            "access_delay": (max(low, 0.0), high), "count": count,
-        }  # fmt: skip
+            "mean_duration": 10.0,
+            "distribution": "lognormal",
+            "shape": sigma,
+            "packet_size": (800, 1300),
+            "access_delay": (max(low, 0.0), high),
+            "count": count,
+        }
         return cls(route, 0.2, **settings | options)
 
     # ---- arrivals ------------------------------------------------------------------------------------------
@@ -547,12 +558,21 @@ class Tmix:
             for chain in vector.chains:
                 start = vector.start + vector.units[chain[0]].wait
                 units = [(k, vector.units[k]) for k in chain]
-                yield vector.start, [
-                    (start, math.inf, unit.size, vector.rtt / 2.0, unit.sender,
-                     max(vector.windows[unit.sender], largest) if vector.windows else 0,
-                     (number, k, unit.sender, -1.0 if k == chain[0] else unit.wait, k == chain[-1]))
-                    for k, unit in units
-                ]  # fmt: skip
+                yield (
+                    vector.start,
+                    [
+                        (
+                            start,
+                            math.inf,
+                            unit.size,
+                            vector.rtt / 2.0,
+                            unit.sender,
+                            max(vector.windows[unit.sender], largest) if vector.windows else 0,
+                            (number, k, unit.sender, -1.0 if k == chain[0] else unit.wait, k == chain[-1]),
+                        )
+                        for k, unit in units
+                    ],
+                )
 
 
 def _in_order_of_starts(chains: Iterator[tuple[float, list[tuple[Any, ...]]]]) -> Iterator[list[tuple[Any, ...]]]:
@@ -677,12 +697,15 @@ class Workload:
         templates, number = self.templates, as_count(seed, "seed", bits=64)
         return [
             replace(
-                templates[kind], start=start, stop=stop if math.isfinite(stop) else None,
-                size=size if size >= 0 else None, access_delay=delay,
+                templates[kind],
+                start=start,
+                stop=stop if math.isfinite(stop) else None,
+                size=size if size >= 0 else None,
+                access_delay=delay,
             )
             for block in self.blocks(number, duration)
             for start, stop, size, delay, kind, *_ in block.tolist()
-        ]  # fmt: skip
+        ]
 
 
 KINDS: dict[str, type] = {"transfers": Flow, "arrivals": Arrivals, "on_off": OnOff, "tmix": Tmix}

@@ -50,7 +50,7 @@ def test_the_same_text_is_the_same_function_wherever_it_is_written():
         ["import math\nf = lambda x: math.sin(x)", "import math\nf = lambda x: math.cos(x)"],
         [f"def f(x):\n try: return x\n except {kind}: return 0" for kind in ("ValueError", "OSError")],
     ],
-)  # fmt: skip
+)
 def test_what_differs_has_another_digest(others):
     digests = [function_digest(written(source)) for source in others]
     assert len(set(digests)) == len(others)
@@ -75,10 +75,16 @@ def test_globals_closures_partials_objects_and_caches(monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "GAIN", 3.0)
     assert all(function_digest(f) != old for f, old in zip((scaled, through), before, strict=True))
     for made in (
-        adding, Adds, lambda k: Adds(k).method, lambda k: partial(scaled, x=k), lambda k: adding(np.array([k])),
-        lambda k: cache(adding(k)), lambda k: adding(Adds(k)), lambda k: adding({"k": {k}}),
+        adding,
+        Adds,
+        lambda k: Adds(k).method,
+        lambda k: partial(scaled, x=k),
+        lambda k: adding(np.array([k])),
+        lambda k: cache(adding(k)),
+        lambda k: adding(Adds(k)),
+        lambda k: adding({"k": {k}}),
         lambda k: adding(ecc.Link(k, 0.0)),
-    ):  # fmt: skip
+    ):
         assert function_digest(made(1.0)) == function_digest(made(1.0)) != function_digest(made(2.0))
 
 
@@ -86,8 +92,11 @@ def test_modules_of_the_users_count_by_what_is_used_of_them(tmp_path, monkeypatc
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     file = tmp_path / "own_module.py"
-    sources = ("def g(x): return x\ndef other(): return 1", "def g(x): return x\ndef other(): return 2",
-               "def g(x): return -x\ndef other(): return 2")  # fmt: skip
+    sources = (
+        "def g(x): return x\ndef other(): return 1",
+        "def g(x): return x\ndef other(): return 2",
+        "def g(x): return -x\ndef other(): return 2",
+    )
     for text in (
         "import own_module\ndef f(x): return own_module.g(x)",
         "def f(x):\n import own_module\n return own_module.g(x)",

@@ -153,7 +153,9 @@ def test_calls_of_a_group_go_to_the_worker_that_began_it(calls):
     assert max(alone, key=len) == (0, 3, 6, 1, 4, 7, 2, 5)
     waiting = deque(range(2, 8))
     assert [_next(waiting, groups, own, other) for own, other in (({"a"}, {"b"}), ({"b"}, {"a"}), ({"a"}, {"b"}))] == [
-        3, 4, 6
-    ]  # fmt: skip
+        3,
+        4,
+        6,
+    ]
     assert [_next(waiting, groups, {"a"}, {"b"}) for _ in range(3)] == [2, 5, 7]  # another's when nothing else is left
     assert not waiting

@@ -106,5 +106,10 @@ def test_the_files_that_runs_read_are_inputs():
     }
     axes = {"impairments.0.file": ["ride.up"], "protocol.name": ["RCP", "other.py:Other"], "seed": [1, 2]}
     assert files_of(tables, axes) == [
-        "a.tmix", "walk.up", "ride.up", "mine.py", "build/theirs.so", "other.py",
-    ]  # fmt: skip
+        "a.tmix",
+        "walk.up",
+        "ride.up",
+        "mine.py",
+        "build/theirs.so",
+        "other.py",
+    ]

@@ -28,11 +28,22 @@ OTHERS = {
 }
 """What is neither confirmed nor, for lack of what a case needs, not comparable."""
 APPLY_TO_VERSION_1 = {
-    "bbr-startup-plateau", "bbr-drain-inflight", "bbr-probe-rtt", "bbr-probe-rtt-startup", "bbr-aggregation-startup",
-    "bbr-aggregation-cruise", "bbr-small-bdp", "bbr-bandwidth-up", "bbr-bandwidth-down", "bbr-policer",
-    "bbr-min-rtt-filter", "bbr-spurious-recovery", "bbr-spurious-timeout",
-    "bbr-application-limited", "bbr-probe-rtt-idle",
-}  # fmt: skip
+    "bbr-startup-plateau",
+    "bbr-drain-inflight",
+    "bbr-probe-rtt",
+    "bbr-probe-rtt-startup",
+    "bbr-aggregation-startup",
+    "bbr-aggregation-cruise",
+    "bbr-small-bdp",
+    "bbr-bandwidth-up",
+    "bbr-bandwidth-down",
+    "bbr-policer",
+    "bbr-min-rtt-filter",
+    "bbr-spurious-recovery",
+    "bbr-spurious-timeout",
+    "bbr-application-limited",
+    "bbr-probe-rtt-idle",
+}
 
 
 @pytest.mark.slow

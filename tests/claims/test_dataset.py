@@ -17,9 +17,9 @@ TYPES = {"string": str, "integer": int, "number": float, "boolean": {"true": Tru
 def whole():
     """Every claim of the ledger, some with measurements of all kinds."""
     measurements = [
-        Measurement("gain, \"best\"", 0.1 + 0.2, "1/s", 1.6523, "T & d\nknown", fluid=math.inf, half=1e-300, met=False),
+        Measurement('gain, "best"', 0.1 + 0.2, "1/s", 1.6523, "T & d\nknown", fluid=math.inf, half=1e-300, met=False),
         Measurement("verdict", "unstable", reported="stable", live=math.nan, met=True),
-    ]  # fmt: skip
+    ]
     found = [Finding(claim, Verdict.CONFIRMED, "it is") for claim in claims().values()]
     found[3] = Finding(found[3].claim, Verdict.REFUTED, "Größe", measurements, assumptions=["a, b", "c"], seconds=2.0)
     return Report(found, "ecc reproduce", failures={"qi-3": "ValueError: a"})

@@ -191,14 +191,22 @@ def test_a_variation_may_be_drawn():
         figures=[6.0],
     )
     jobs = experiments.plan(about)
-    series = {"time": [1.0], "rates": [[1.0]], "queues": [[1.0]], "flows": ["x1"], "links": ["l1"], "said": "So.",
-              "packet_size": 1000}  # fmt: skip
+    series = {
+        "time": [1.0],
+        "rates": [[1.0]],
+        "queues": [[1.0]],
+        "flows": ["x1"],
+        "links": ["l1"],
+        "said": "So.",
+        "packet_size": 1000,
+    }
     rows = []
     for job in jobs:
         spec = job.arguments[0]
         value = 0.9 if job.role[0] else 0.8
-        rows.append({"values": [value] * len(spec["metrics"]), "series": series if spec["series"] else None,
-                     "seconds": 0.1})  # fmt: skip
+        rows.append(
+            {"values": [value] * len(spec["metrics"]), "series": series if spec["series"] else None, "seconds": 0.1}
+        )
     found = experiments.judge(about, jobs, rows)
     runs, curve = found.pictures  # three runs and more stand side by side in one figure
     labels = [note["text"] for note in runs.figure["layout"]["annotations"]]

@@ -134,9 +134,11 @@ def test_mice_of_a_live_run_are_flows_that_are_drawn_before(monkeypatch):
 
     monkeypatch.setattr(ecc.live, "simulate", simulate)
     scenario = ecc.Scenario(
-        ecc.Network.dumbbell("10 Mb/s", rtts=[0.05]), ecc.models.RCP(), duration=2.0,
+        ecc.Network.dumbbell("10 Mb/s", rtts=[0.05]),
+        ecc.models.RCP(),
+        duration=2.0,
         workload=ecc.Workload(arrivals=[ecc.Arrivals([0], 0.2, "20 kB", shape=1.4)]),
-    )  # fmt: skip
+    )
     run, packets = experiments._live(scenario, 0.1), ecc.packet.simulate(scenario, sample=0.1)
     assert seen[0].workload is None and seen[0].network.n_flows > 5
     assert run.rate.shape == packets.rate.shape and (run.rate == packets.rate).all()

@@ -17,9 +17,14 @@ from ecc.cli import app
 
 ROOT = Path(__file__).parents[2]
 ENTRY = {
-    "source": "THESIS Theorem 3", "protocols": ["QI-RCP"], "statement": "It is stable for alpha < 1.57.",
-    "reported": "1.57", "read": "thesis", "place": "sec. IV.C.1", "printed": "Theorem 3",
-}  # fmt: skip
+    "source": "THESIS Theorem 3",
+    "protocols": ["QI-RCP"],
+    "statement": "It is stable for alpha < 1.57.",
+    "reported": "1.57",
+    "read": "thesis",
+    "place": "sec. IV.C.1",
+    "printed": "Theorem 3",
+}
 
 
 @pytest.mark.parametrize("claim", claims().values(), ids=lambda claim: claim.id)
@@ -51,7 +56,7 @@ def test_every_paper_has_an_edition_that_was_read():
         ({"question": True}, "statement of claim some must be a question, as read is 'thesis', got 'It is"),
         ({"statement": "Is it?"}, "statement of claim some must be a claim, as read is 'thesis', got 'Is it?'"),
     ],
-)  # fmt: skip
+)
 def test_the_schema_refuses_an_entry_without_provenance(change, message):
     entry = {key: value for key, value in (ENTRY | change).items() if value is not None}
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -66,9 +71,14 @@ def test_the_schema_refuses_values_of_another_type(key, value):
 
 @pytest.mark.parametrize(
     ("verdict", "answer"),
-    [(Verdict.CONFIRMED, "yes"), (Verdict.REFUTED, "no"), (Verdict.CONDITIONAL, "under conditions"),
-     (Verdict.NOT_COMPARABLE, "open"), (Verdict.IN_MODEL, "in its model")],
-)  # fmt: skip
+    [
+        (Verdict.CONFIRMED, "yes"),
+        (Verdict.REFUTED, "no"),
+        (Verdict.CONDITIONAL, "under conditions"),
+        (Verdict.NOT_COMPARABLE, "open"),
+        (Verdict.IN_MODEL, "in its model"),
+    ],
+)
 def test_no_verdict_is_given_on_a_question(verdict, answer):
     question = Claim(
         "some", "ABC", ("ABC",), "Is it?", "", "questions", None, Provenance("excerpt", "abstract", "", "", True)

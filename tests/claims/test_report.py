@@ -213,8 +213,9 @@ def test_markdown_has_every_claim_and_what_misses_first():
     assert "\n- THESIS: S. Jain" in text and "\n- JETMAX: " not in text  # papers that are cited
     rows = text.split("| quantity |")[1].splitlines()[2:]
     assert rows == [
-        "| queue | 4 packets | 3 packets | 0.25 | 3.5 packets | no | 10 seeds |", "| a\\|b | 2 s | 1 s |  |  |  |  |",
-    ]  # fmt: skip
+        "| queue | 4 packets | 3 packets | 0.25 | 3.5 packets | no | 10 seeds |",
+        "| a\\|b | 2 s | 1 s |  |  |  |  |",
+    ]
 
 
 def long_run(noise):
@@ -249,9 +250,19 @@ def test_figures_are_thinned_for_want_of_room_and_only_then(tmp_path, monkeypatc
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(1.6515869, "1.651587"), (80868, "80,868"), (math.inf, "∞"), (-math.inf, "-∞"), (math.nan, "–"), (None, ""),
-     ("stable", "stable"), (2.0, "2"), (1e-9, "1e-09"), (12345.678, "12345.68")],
-)  # fmt: skip
+    [
+        (1.6515869, "1.651587"),
+        (80868, "80,868"),
+        (math.inf, "∞"),
+        (-math.inf, "-∞"),
+        (math.nan, "–"),
+        (None, ""),
+        ("stable", "stable"),
+        (2.0, "2"),
+        (1e-9, "1e-09"),
+        (12345.678, "12345.68"),
+    ],
+)
 def test_numbers_are_shown_to_seven_digits(value, shown):
     assert number_text(value) == shown
 
@@ -312,8 +323,15 @@ def probed(page, folder, width):
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}/user",
-                   f"--window-size={width},900", "--remote-debugging-port=0"]  # fmt: skip
+        options = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            f"--user-data-dir={folder}/user",
+            f"--window-size={width},900",
+            "--remote-debugging-port=0",
+        ]
         address = f"http://127.0.0.1:{server.server_port}/"
         browser = subprocess.Popen([str(CHROMIUM), *options, address], stderr=subprocess.DEVNULL)
         try:

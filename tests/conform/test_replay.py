@@ -41,8 +41,13 @@ def test_a_log_is_qlog(tmp_path):
     assert head["trace"]["event_schemas"] == ["urn:ietf:params:qlog:events:quic-13"]
     text = path.read_text(encoding="utf-8")
     assert text.count("\x1e") == text.count("\n") == len(rest) + 1 and text.endswith("}\n")
-    required = {"packet_sent": "header", "packet_received": "header", "congestion_state_updated": "new",
-                "recovery_parameters_set": "timer_granularity", "packet_lost": "header"}  # fmt: skip
+    required = {
+        "packet_sent": "header",
+        "packet_received": "header",
+        "congestion_state_updated": "new",
+        "recovery_parameters_set": "timer_granularity",
+        "packet_lost": "header",
+    }
     kinds = {one["name"].removeprefix("quic:") for one in rest}
     assert kinds == {*required, "recovery_metrics_updated"}
     for one in rest:
@@ -150,9 +155,17 @@ def test_slow_start_by_the_bytes_of_acks(tmp_path):
 def test_losses_are_answered_once_a_window(tmp_path):
     """RFC 9002: a packet that was sent before the recovery began does not begin another one."""
     more = [
-        *_acked(100.0, [[3]]), _lost(0, 100.0), *_acked(105.0, [[3]]), _lost(1, 105.0), _sent(4, 106.0),
-        *_acked(206.0, [[4]]), _sent(5, 207.0), _sent(6, 207.0), *_acked(307.0, [[6]]), _lost(5, 307.0),
-    ]  # fmt: skip
+        *_acked(100.0, [[3]]),
+        _lost(0, 100.0),
+        *_acked(105.0, [[3]]),
+        _lost(1, 105.0),
+        _sent(4, 106.0),
+        *_acked(206.0, [[4]]),
+        _sent(5, 207.0),
+        _sent(6, 207.0),
+        *_acked(307.0, [[6]]),
+        _lost(5, 307.0),
+    ]
     windows = conform.replay(NewReno(), by_hand(tmp_path, *more, *_acked(400.0, [[6]], 1))).reference_values
     assert windows["congestion_window"].tolist()[:3] == [4000.0, 2000.0, 2000.0]
     assert np.isfinite(windows["congestion_window"]).all()
@@ -267,8 +280,10 @@ def test_the_example_is_what_its_command_writes(tmp_path):
     scenario = str(EXAMPLE.with_suffix(".toml"))
     assert main(["simulate", scenario, "--python", "--qlog", str(tmp_path / "again.sqlog")]) == 0
     kinds = ("quic:packet_sent", "quic:packet_received", "quic:packet_lost")
-    old, new = ([(one["time"], one["data"]) for one in records(path)[1:] if one["name"] in kinds]
-                for path in (EXAMPLE, tmp_path / "again.sqlog"))  # fmt: skip
+    old, new = (
+        [(one["time"], one["data"]) for one in records(path)[1:] if one["name"] in kinds]
+        for path in (EXAMPLE, tmp_path / "again.sqlog")
+    )
     assert old == new and len(old) > 500
     assert EXAMPLE.stat().st_size < 200_000
     assert main(["simulate", scenario, "--qlog", str(tmp_path / "again.sqlog")]) == 2

@@ -77,8 +77,9 @@ def test_names_of_cases_and_protocols():
     assert {claim.section for claim in conform.cases()} == {"conformance"}
     assert all(claim.id.startswith("bbr-") for claim in conform.cases(["bbr"]))
     assert [one.id for one in conform.cases(["rfc", "cubic-wi"])] == [
-        "cubic-window", *(one.id for one in conform.cases(["rfc9743"])),
-    ]  # fmt: skip
+        "cubic-window",
+        *(one.id for one in conform.cases(["rfc9743"])),
+    ]
     assert [one.id for one in conform.cases(["bbr-up-loss"])] == ["bbr-up-loss"]  # not bbr-up-loss-longterm
     with pytest.raises(ValueError, match="got 'cubic-windw': did you mean cubic-window"):
         conform.cases(["cubic-windw"])

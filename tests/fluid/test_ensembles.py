@@ -165,8 +165,9 @@ def test_arrays_with_one_dimension_vary_together():
     rng = np.random.default_rng(1)
     alpha = xr.DataArray(rng.uniform(0.2, 0.8, 4), dims="draw")
     gamma = xr.DataArray(rng.uniform(0.8, 1.0, 4), dims="draw")
-    runs = ensemble(SCENARIO, {"alpha": alpha, "gamma": gamma, "perturbation": [0.0, 0.1]}, time="discrete",
-                    start="equilibrium")  # fmt: skip
+    runs = ensemble(
+        SCENARIO, {"alpha": alpha, "gamma": gamma, "perturbation": [0.0, 0.1]}, time="discrete", start="equilibrium"
+    )
     assert runs.rate.dims == ("draw", "perturbation", "time", "flow")
     assert np.array_equal(runs.alpha, alpha) and runs.alpha.dims == ("draw",)
     calm = runs.arrival.sel(perturbation=0.0).isel(link=0)
@@ -176,8 +177,12 @@ def test_arrays_with_one_dimension_vary_together():
 
 def test_networks_and_protocols_are_labeled_by_position():
     networks = [Network.dumbbell(C, [0.1]) for C in ("10 Mb/s", "20 Mb/s")]
-    runs = ensemble(replace(SCENARIO, network=networks[0]), {"network": networks, "protocol": [QIRCP(), PIQIRCP()]},
-                    time="discrete", start="equilibrium")  # fmt: skip
+    runs = ensemble(
+        replace(SCENARIO, network=networks[0]),
+        {"network": networks, "protocol": [QIRCP(), PIQIRCP()]},
+        time="discrete",
+        start="equilibrium",
+    )
     assert runs.network.to_numpy().tolist() == [0, 1]
     assert runs.arrival.isel(time=-1, link=0).to_numpy() == pytest.approx(0.95 * np.array([[10e6, 10e6], [20e6, 20e6]]))
 
@@ -251,8 +256,9 @@ def test_solutions_are_those_of_a_plain_loop():
     t, gains, levels = np.linspace(1.0, 20.0, 9), [0.5, 1.0, 1.7], [0.1, 0.5]
     reports = []
     args = {"gain": gains, "level": levels}
-    found = solve_ensemble(wright, (0.0, 20.0), begun, [1.0], args=args, t_eval=t, rtol=1e-7, executor=2,
-                           progress=reports.append)  # fmt: skip
+    found = solve_ensemble(
+        wright, (0.0, 20.0), begun, [1.0], args=args, t_eval=t, rtol=1e-7, executor=2, progress=reports.append
+    )
     assert found.y.dims == ("gain", "level", "component", "t") and found.success.all() and reports[-1] == 1.0
     for gain in gains:
         for level in levels:
@@ -280,8 +286,9 @@ def test_histories_and_delays_vary():
 
 
 def test_what_cannot_go_on_is_marked():
-    found = solve_ensemble(lambda t, y, ylag, gain: gain * y * y, (0.0, 2.0), [1.0], [], args={"gain": [0.1, 1.0]},
-                           t_eval=[0.5, 1.5])  # fmt: skip
+    found = solve_ensemble(
+        lambda t, y, ylag, gain: gain * y * y, (0.0, 2.0), [1.0], [], args={"gain": [0.1, 1.0]}, t_eval=[0.5, 1.5]
+    )
     assert found.success.to_numpy().tolist() == [True, False]
     assert found.y.isnull().to_numpy()[1, 0].tolist() == [False, True]
     assert "at t = 0.9999" in found.message.to_numpy()[1]
@@ -293,8 +300,16 @@ def test_an_interrupt_keeps_solutions():
         raise KeyboardInterrupt
 
     gains = [0.5, 1.0, 1.5, 1.7]
-    found = solve_ensemble(lambda t, y, ylag, gain: -gain * ylag[0], (0.0, 5.0), [1.0], [1.0], args={"gain": gains},
-                           t_eval=[5.0], executor=1, progress=stop)  # fmt: skip
+    found = solve_ensemble(
+        lambda t, y, ylag, gain: -gain * ylag[0],
+        (0.0, 5.0),
+        [1.0],
+        [1.0],
+        args={"gain": gains},
+        t_eval=[5.0],
+        executor=1,
+        progress=stop,
+    )
     assert found.success[0] and found.message[-1] == "interrupted" and found.y[-1].isnull().all()
 
 

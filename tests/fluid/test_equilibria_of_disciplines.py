@@ -77,12 +77,18 @@ def test_a_run_that_begins_at_the_equilibrium_stays(kind, host, network):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"impairments": [RandomLoss(0.01, link=0)]}, ValueError,
-         "start must be 'empty' for a fluid run over queue disciplines with random losses, got 'equilibrium'"),
-        ({"host": NewReno(ecn=True, receiver_window=8000)}, LinearizationError,
-         "windows of NewReno would be 13333.3 bytes, more than its receiver_window of 8000 bytes"),
+        (
+            {"impairments": [RandomLoss(0.01, link=0)]},
+            ValueError,
+            "start must be 'empty' for a fluid run over queue disciplines with random losses, got 'equilibrium'",
+        ),
+        (
+            {"host": NewReno(ecn=True, receiver_window=8000)},
+            LinearizationError,
+            "windows of NewReno would be 13333.3 bytes, more than its receiver_window of 8000 bytes",
+        ),
     ],
-)  # fmt: skip
+)
 def test_there_is_none_beside_random_losses_and_receiver_windows(options, error, message):
     pair = {"flows": options.pop("host", NewReno(ecn=True)), "links": PI(mark=True)}
     with pytest.raises(error, match=message):
@@ -132,9 +138,14 @@ def test_growth_and_frequency_are_those_of_the_linear_model_on_both_sides_of_its
         discipline, expected = make(gain * boundary), root(gain * boundary)
         period = 2.0 * np.pi / expected.imag
         moving = run(
-            host, discipline, SIXTY, 20.0 * period, sample=period / 25.0, clocking=clocking,
+            host,
+            discipline,
+            SIXTY,
+            20.0 * period,
+            sample=period / 25.0,
+            clocking=clocking,
             perturbation=1e-6 if gain < 1.0 else 1e-9,
-        )  # fmt: skip
+        )
         late = moving.queue[200:, 0]
         found = dominant(late["time"].to_numpy(), late.to_numpy() - settled(host, discipline, SIXTY).queues[0] / 8.0)
         near = 0.01 * abs(expected.real) if clocking == "rate" else 1e-3 * expected.imag

@@ -31,8 +31,13 @@ def test_hdr_sizes():
     assert [kind.size(one_way=True) for kind in kinds] == [12, 20, 8, 13]
     assert JetMaxTransportHeader.size() == 28
     assert MaxNetOption.size() == 8
-    for protocol, kind in ((XCP, XCPHeader), (JetMax, JetMaxHeader), (RCP, RCPHeader), (PIQIRCP, PIQIRCPHeader),
-                           (MaxNet, MaxNetOption)):  # fmt: skip
+    for protocol, kind in (
+        (XCP, XCPHeader),
+        (JetMax, JetMaxHeader),
+        (RCP, RCPHeader),
+        (PIQIRCP, PIQIRCPHeader),
+        (MaxNet, MaxNetOption),
+    ):
         assert protocol.header_bytes == (kind.size(), kind.size())
 
 
@@ -104,11 +109,16 @@ def test_headers_return_from_their_bytes(kind, data):
 @given(data=st.data())
 def test_any_bytes_are_a_header_or_refused_in_one_line(kind, data):
     start = bytes(wire.constant or 0 for wire in kind.layout().values())[:2]
-    raw = data.draw(st.one_of(
-        st.binary(max_size=40), st.binary(min_size=kind.size(), max_size=kind.size()),
-        st.binary(min_size=max(0, kind.size() - 2), max_size=max(0, kind.size() - 2)).map(lambda rest: start + rest),
-        headers(kind).map(lambda header: header.encode()),
-    ))  # fmt: skip
+    raw = data.draw(
+        st.one_of(
+            st.binary(max_size=40),
+            st.binary(min_size=kind.size(), max_size=kind.size()),
+            st.binary(min_size=max(0, kind.size() - 2), max_size=max(0, kind.size() - 2)).map(
+                lambda rest: start + rest
+            ),
+            headers(kind).map(lambda header: header.encode()),
+        )
+    )
     try:
         assert kind.decode(raw).encode() == raw
     except ValueError as error:

@@ -48,8 +48,9 @@ def test_flows_run_over_the_shortest_paths_between_their_hosts(files):
     assert net.rtts.tolist() == pytest.approx([8e-6, 8e-6])
     run = ecc.packet.simulate(ecc.Scenario(net, ecc.models.ConstantRate("10 Gb/s"), 0.01))
     assert (run.flows["finish"] > 0).all()
-    others = ecc.Scenario(net.with_flows(net.flows[:1]), ecc.models.ConstantRate("10 Gb/s"), 0.01,
-                          workload=ecc.Workload(net.flows[1:]))  # fmt: skip
+    others = ecc.Scenario(
+        net.with_flows(net.flows[:1]), ecc.models.ConstantRate("10 Gb/s"), 0.01, workload=ecc.Workload(net.flows[1:])
+    )
     rows = ecc.packet.simulate(others).flows["completion_time"]
     assert rows.tolist() == pytest.approx(run.flows["completion_time"].tolist())
 

@@ -42,16 +42,29 @@ def read(tmp_path, text, name="trace.sqlog", **options):
 
 
 def test_records_of_the_current_draft(tmp_path):
-    trace = read(tmp_path, sequence(
-        HEAD, sent(0), sent(1, 0.25), acked([1], [0], time=40.5, ce=2),
-        metrics(40.5, congestion_window=14400, latest_rtt=40.25, bytes_in_flight=0, max_bw=1e6, name="text", flag=True),
-        {"time": 41, "name": "quic:packet_lost", "data": {"header": {"packet_number": 1, "packet_type": "1RTT"}}},
-        {"time": 41, "name": "quic:congestion_state_updated", "data": {"new": "Recovery"}},
-        {"time": 42, "name": "quic:stream_state_updated", "data": {"new": "open"}},
-    ))  # fmt: skip
+    trace = read(
+        tmp_path,
+        sequence(
+            HEAD,
+            sent(0),
+            sent(1, 0.25),
+            acked([1], [0], time=40.5, ce=2),
+            metrics(
+                40.5, congestion_window=14400, latest_rtt=40.25, bytes_in_flight=0, max_bw=1e6, name="text", flag=True
+            ),
+            {"time": 41, "name": "quic:packet_lost", "data": {"header": {"packet_number": 1, "packet_type": "1RTT"}}},
+            {"time": 41, "name": "quic:congestion_state_updated", "data": {"new": "Recovery"}},
+            {"time": 42, "name": "quic:stream_state_updated", "data": {"new": "open"}},
+        ),
+    )
     assert [one.name for one in trace.events] == [
-        "packet_sent", "packet_sent", "packet_received", "metrics_updated", "packet_lost", "congestion_state_updated",
-    ]  # fmt: skip
+        "packet_sent",
+        "packet_sent",
+        "packet_received",
+        "metrics_updated",
+        "packet_lost",
+        "congestion_state_updated",
+    ]
     first, second, ack, metric, lost, state = trace.events
     assert (first.time, second.time, ack.time) == (0, 250_000_000, 40_500_000_000)
     assert second.data == {"space": "application", "number": 1, "size": 1200, "counts": True, "is_again": False}
@@ -66,7 +79,8 @@ def test_lists_of_early_drafts_in_microseconds(tmp_path):
     """As picoquic and mvfst write them."""
     ack = {"frame_type": "ACK", "acked_ranges": [["7", "7"]]}
     trace = {
-        "vantage_point": {"type": "SERVER"}, "configuration": {"time_units": "us"},
+        "vantage_point": {"type": "SERVER"},
+        "configuration": {"time_units": "us"},
         "event_fields": ["relative_time", "category", "event", "data"],
         "events": [
             ["100", "transport", "packet_sent", {"header": {"packet_number": "7", "packet_size": 1440}}],
@@ -77,7 +91,7 @@ def test_lists_of_early_drafts_in_microseconds(tmp_path):
             [26400, "app_limited_update", "app_limited_update", {"app_limited": "app_limited"}],
             [],
         ],
-    }  # fmt: skip
+    }
     found = read(
         tmp_path, json.dumps({"qlog_version": "draft-00", "traces": [{"events": []}, trace]}), "a.qlog", trace=1
     )
@@ -108,10 +122,16 @@ def test_dates_count_from_the_first_event(tmp_path):
 
 def test_packets_that_hold_acks_alone_and_those_sent_again(tmp_path):
     stream = {"frame_type": "stream", "stream_id": 0, "offset": 0, "raw": {"length": 1000}}
-    trace = read(tmp_path, sequence(
-        HEAD, sent(0, frames=[stream]), sent(1, frames=[{"frame_type": "ack", "acked_ranges": [[0]]}]),
-        sent(2, frames=[stream]), sent(3, trigger="retransmit_timeout"),
-    ))  # fmt: skip
+    trace = read(
+        tmp_path,
+        sequence(
+            HEAD,
+            sent(0, frames=[stream]),
+            sent(1, frames=[{"frame_type": "ack", "acked_ranges": [[0]]}]),
+            sent(2, frames=[stream]),
+            sent(3, trigger="retransmit_timeout"),
+        ),
+    )
     assert [one.data["counts"] for one in trace.events] == [True, False, True, True]
     assert [one.data["is_again"] for one in trace.events] == [False, False, True, True]
 
@@ -157,37 +177,55 @@ def test_events_out_of_order_are_put_in_order(tmp_path):
         ("no json", r"^file must be JSON: Expecting value \(line 1, column 1\)"),
         ("[" * 100_000, r"^file must be JSON: too deep"),
         (sequence(HEAD), "^file must have packet_sent events, got none in 0 records"),
-        ('\x1e{"trace":{}}\n\x1e{"ti\n' + sequence(sent(0)),
-         r"^record 1 must be JSON: Invalid control character \(line 2, column 6\)"),
+        (
+            '\x1e{"trace":{}}\n\x1e{"ti\n' + sequence(sent(0)),
+            r"^record 1 must be JSON: Invalid control character \(line 2, column 6\)",
+        ),
         (sequence(HEAD, sent(-1)), "^record 1: packet_number must be a whole number >= 0, got -1"),
         (sequence(HEAD, sent(0), sent("x")), "^record 2: packet_number must be a finite number, at most 1e18, got 'x'"),
         (sequence(HEAD, sent(0.5)), "^record 1: packet_number must be a whole number, got 0.5"),
         (sequence(HEAD, sent(0, size=None)), "^record 1: raw.length must be the size of a packet, got None"),
         (sequence(HEAD, sent(0, "soon")), "^record 1: time must be a finite number, at most 1e18, got 'soon'"),
         (sequence(HEAD, sent(0), sent(1)).replace("0.0", "NaN"), "^record 1 must be JSON: NaN is not JSON"),
-        (sequence(HEAD, sent(0), acked([5, 3])),
-         r"^record 2: acked_ranges must be ranges from the lower to the higher number, got \[5, 3\]"),
+        (
+            sequence(HEAD, sent(0), acked([5, 3])),
+            r"^record 2: acked_ranges must be ranges from the lower to the higher number, got \[5, 3\]",
+        ),
         (sequence(HEAD, sent(0), acked([1, 2, 3])), "^record 2: acked_ranges must be lists of one or two numbers, got"),
         (sequence(HEAD, sent(0), acked({})), "^record 2: acked_ranges must be lists of one or two numbers, got {}"),
         (sequence(HEAD, sent(0), metrics(congestion_window=-1)), "^record 2: congestion_window must be >= 0, got -1"),
-        (sequence(HEAD, sent(0), {"time": 1, "name": "quic:congestion_state_updated", "data": {}}),
-         "^record 2: new must be a string, got None"),
-        (sequence(HEAD, sent(0), {"time": 1, "name": "quic:packet_lost", "data": {}}),
-         "^record 2: packet_number must be a whole number >= 0, got None"),
+        (
+            sequence(HEAD, sent(0), {"time": 1, "name": "quic:congestion_state_updated", "data": {}}),
+            "^record 2: new must be a string, got None",
+        ),
+        (
+            sequence(HEAD, sent(0), {"time": 1, "name": "quic:packet_lost", "data": {}}),
+            "^record 2: packet_number must be a whole number >= 0, got None",
+        ),
         (sequence(HEAD, sent(0), 7), "^record 2: record must be a JSON object, got 7"),
         (sequence(HEAD, sent(0), [1, 2]), r"^record 2: record must be a list of 0 \(event_fields\), got \[1, 2\]"),
-        (sequence({"trace": {"configuration": {"time_units": "h"}}}, sent(0)),
-         "^record 0: time_units must be ms, us, s, got 'h'"),
-        (sequence(HEAD, sent(0), {"time": 1, "name": "quic:packet_sent", "data": {"raw": {"length": 1200}}}),
-         "^record 2: packet_number must be a whole number >= 0 in a packet of type unknown, got None"),
-        (sequence(HEAD, sent(0), {"time": 1, "name": "quic:packet_sent", "data": {"header": {"packet_type": "1RTT"}}}),
-         "^record 2: packet_number must be a whole number >= 0 in a packet of type 1rtt, got None"),
-        ('{"traces": [{"error_description": "no key"}]}',
-         "^record 0: traces must be one at least, got error_description 'no key' alone"),
+        (
+            sequence({"trace": {"configuration": {"time_units": "h"}}}, sent(0)),
+            "^record 0: time_units must be ms, us, s, got 'h'",
+        ),
+        (
+            sequence(HEAD, sent(0), {"time": 1, "name": "quic:packet_sent", "data": {"raw": {"length": 1200}}}),
+            "^record 2: packet_number must be a whole number >= 0 in a packet of type unknown, got None",
+        ),
+        (
+            sequence(
+                HEAD, sent(0), {"time": 1, "name": "quic:packet_sent", "data": {"header": {"packet_type": "1RTT"}}}
+            ),
+            "^record 2: packet_number must be a whole number >= 0 in a packet of type 1rtt, got None",
+        ),
+        (
+            '{"traces": [{"error_description": "no key"}]}',
+            "^record 0: traces must be one at least, got error_description 'no key' alone",
+        ),
         ('{"traces": []}', r"^record 0: traces must be a list of objects, got \[\]"),
         ('{"traces": [{"events": 1}]}', "^record 0: events must be a list, got 1"),
     ],
-)  # fmt: skip
+)
 def test_bad_records_are_one_line(tmp_path, text, message):
     with pytest.raises(ValueError, match=message) as caught:
         read(tmp_path, text)
@@ -248,8 +286,11 @@ def test_numbers_that_begin_again_after_a_retry_are_read(tmp_path, kind):
     parameters = {"time": 0.0, "name": "recovery:parameters_set", "data": {"max_datagram_size": 1200}}
     other = {"time": 5.0, "name": "transport:packet_received", "data": {"header": {"packet_type": kind}}}
     frames = [{"frame_type": "ack", "acked_ranges": [[0, 0]]}]
-    ack = {"time": 9.0, "name": "transport:packet_received",
-           "data": {"header": {"packet_type": "initial", "packet_number": 0}, "frames": frames}}  # fmt: skip
+    ack = {
+        "time": 9.0,
+        "name": "transport:packet_received",
+        "data": {"header": {"packet_type": "initial", "packet_number": 0}, "frames": frames},
+    }
     first = [parameters, initial(0, 1.0), initial(1, 2.0)]
     trace = read(tmp_path, sequence(HEAD, *first, other, initial(0, 6.0), ack))
     assert [one.name for one in trace.events] == ["recovery_parameters_set", "packet_sent", "packet_received"]
@@ -275,17 +316,29 @@ def multipath():
     def packet(time, path, number):
         return row(time, path, "packet_sent", packet_type="1RTT", header={"packet_size": 1200, "packet_number": number})
 
-    frames = [{"frame_type": "path_ack", "path_id": 1, "acked_ranges": [[0, 1]]},
-              {"frame_type": "ack", "acked_ranges": [[0, 0]]}]  # fmt: skip
+    frames = [
+        {"frame_type": "path_ack", "path_id": 1, "acked_ranges": [[0, 1]]},
+        {"frame_type": "ack", "acked_ranges": [[0, 0]]},
+    ]
     events = [
-        packet(0, 0, 0), packet(10, 1, 0), packet(20, 0, 1), packet(30, 1, 1),
+        packet(0, 0, 0),
+        packet(10, 1, 0),
+        packet(20, 0, 1),
+        packet(30, 1, 1),
         row(40, 1, "packet_received", packet_type="1RTT", header={}, frames=frames),
-        row(50, 0, "metrics_updated", cwnd=15000), row(60, 1, "metrics_updated", cwnd=30000),
-    ]  # fmt: skip
-    return {"qlog_version": "draft-00", "traces": [{
-        "event_fields": ["relative_time", "path_id", "category", "event", "data"],
-        "configuration": {"time_units": "us"}, "events": events,
-    }]}  # fmt: skip
+        row(50, 0, "metrics_updated", cwnd=15000),
+        row(60, 1, "metrics_updated", cwnd=30000),
+    ]
+    return {
+        "qlog_version": "draft-00",
+        "traces": [
+            {
+                "event_fields": ["relative_time", "path_id", "category", "event", "data"],
+                "configuration": {"time_units": "us"},
+                "events": events,
+            }
+        ],
+    }
 
 
 def test_a_path_of_a_multipath_connection_is_read(tmp_path):

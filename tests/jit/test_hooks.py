@@ -109,9 +109,14 @@ def test_compiled_hook_equals_python_to_the_last_bit() -> None:
     draw = random.Random(1)
     for _ in range(500):
         values = {
-            "R": draw.uniform(1.0, 2e9), "rate": draw.uniform(1.0, 1e9), "alpha": draw.random(), "beta": draw.random(),
-            "now": draw.uniform(0.0, 100.0), "queue": draw.randrange(10**6), "seen": draw.randrange(10),
-        }  # fmt: skip
+            "R": draw.uniform(1.0, 2e9),
+            "rate": draw.uniform(1.0, 1e9),
+            "alpha": draw.random(),
+            "beta": draw.random(),
+            "now": draw.uniform(0.0, 100.0),
+            "queue": draw.randrange(10**6),
+            "seen": draw.randrange(10),
+        }
         records = scratch(**values)
         plain = [SimpleNamespace(**{n: record[n][0].item() for n in record.dtype.names or ()}) for record in records]
         assert call(address, records) == 0
@@ -348,8 +353,11 @@ def over_list() -> Any:
 @pytest.mark.parametrize(
     ("hook", "message"),
     [
-        (missing_read, r"hook on_test, missing_read \(test_hooks.py:\d+\): no such field p.gain "
-         r"\(test_hooks.py:\d+\), the fields are state: R, seen; header: rate, link; params: alpha, beta; env: "),
+        (
+            missing_read,
+            r"hook on_test, missing_read \(test_hooks.py:\d+\): no such field p.gain "
+            r"\(test_hooks.py:\d+\), the fields are state: R, seen; header: rate, link; params: alpha, beta; env: ",
+        ),
         (missing_write, r"missing_write .*no such field state.flag \(test_hooks.py"),
         (wrong_count_in_law, r"wrong_count_in_law .*missing a required argument: 'y'"),
         (too_few, r"too_few .*must take \(state, header, params, env\), got \(state, header, env\)"),
@@ -372,7 +380,7 @@ def over_list() -> Any:
         (lambda state, header, params, env: None, r"hook on_test, <lambda> .*must be a function with a name"),
         (math.exp, r"hook on_test must be a plain function, got a builtin_function_or_method"),
     ],
-)  # fmt: skip
+)
 def test_refused_in_one_line(hook: Any, message: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(TypeError, match=message) as caught:
         compile_one(hook, writable={"on_test": ("drop", "next_interval")})
@@ -486,10 +494,13 @@ def folder(tmp_path: Path) -> Path:
 def start(folder: Path, cache: Path) -> subprocess.Popen[str]:
     root = str(Path(hook_compiler.__file__).parents[2])
     environment = os.environ | {
-        "ECC_CACHE_DIR": str(cache), "PYTHONPATH": os.pathsep.join([root, str(folder)]), "PYTHONDONTWRITEBYTECODE": "1",
-    }  # fmt: skip
-    return subprocess.Popen([sys.executable, str(folder / "program.py")], stdout=subprocess.PIPE, text=True,
-                            env=environment)  # fmt: skip
+        "ECC_CACHE_DIR": str(cache),
+        "PYTHONPATH": os.pathsep.join([root, str(folder)]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return subprocess.Popen(
+        [sys.executable, str(folder / "program.py")], stdout=subprocess.PIPE, text=True, env=environment
+    )
 
 
 @pytest.mark.slow

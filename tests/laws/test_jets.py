@@ -95,7 +95,7 @@ def test_a_law_that_returns_no_number_is_named(law, got):
         (lambda x: x * float("nan"), LinearizationError, r"\(test_jets.py:\d+\) is nan at the equilibrium"),
         (lambda x: x * float("inf"), LinearizationError, "has a slope of inf in x at the equilibrium"),
     ],
-)  # fmt: skip
+)
 def test_laws_that_have_no_derivative_are_named(law, error, message):
     with pytest.raises(error, match=message):
         gradient(law, {"x": 2.0}, ["x"])

@@ -89,9 +89,15 @@ def test_long_lists_are_cut_and_say_so():
 @pytest.mark.parametrize(
     ("value", "unit", "shown"),
     [
-        (0.2142, "s", "214.2 ms"), (0.0, "s", "0 s"), (1e8, "bit/s", "100 Mb/s"), (8e6, "bit", "1 MB"),
-        (999.0, "bytes", "999 bytes"), (2e-5, "s", "20 us"), (float("inf"), "s", "infinite"), (3.5, "", "3.5"),
+        (0.2142, "s", "214.2 ms"),
+        (0.0, "s", "0 s"),
+        (1e8, "bit/s", "100 Mb/s"),
+        (8e6, "bit", "1 MB"),
+        (999.0, "bytes", "999 bytes"),
+        (2e-5, "s", "20 us"),
+        (float("inf"), "s", "infinite"),
+        (3.5, "", "3.5"),
     ],
-)  # fmt: skip
+)
 def test_quantities_have_prefixes_that_are_read_back(value, unit, shown):
     assert quantity_text(value, unit) == shown

@@ -239,8 +239,12 @@ def random_neutral(seed):
 def winding(system, line, top):
     """Roots right of a line with |Im s| < top, by the argument of the determinant on a dense rectangle."""
     right = 40.0
-    sides = [line + 1j * np.linspace(top, -top, 100_001), np.linspace(line, right, 20_001) - 1j * top,
-             right + 1j * np.linspace(-top, top, 2001), np.linspace(right, line, 20_001) + 1j * top]  # fmt: skip
+    sides = [
+        line + 1j * np.linspace(top, -top, 100_001),
+        np.linspace(line, right, 20_001) - 1j * top,
+        right + 1j * np.linspace(-top, top, 2001),
+        np.linspace(right, line, 20_001) + 1j * top,
+    ]
     values = system.characteristic(np.concatenate(sides))
     steps = np.angle(values[1:] / values[:-1])
     assert np.abs(steps).max() < 1.0

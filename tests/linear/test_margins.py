@@ -53,8 +53,12 @@ def test_conditionally_stable_loop_has_gains_on_both_sides():
     assert m.stable
     assert m.gain_reduction == pytest.approx(0.5 / 1.2, rel=1e-12)
     assert m.reduction_frequency == 0.0
-    for factor, stable in ((1.001 * m.gain_reduction, True), (0.999 * m.gain_reduction, False),
-                           (0.999 * m.gain_margin, True), (1.001 * m.gain_margin, False)):  # fmt: skip
+    for factor, stable in (
+        (1.001 * m.gain_reduction, True),
+        (0.999 * m.gain_reduction, False),
+        (0.999 * m.gain_margin, True),
+        (1.001 * m.gain_margin, False),
+    ):
         assert DelaySystem([0.5, -1.2 * factor], [0.0, 0.4]).is_stable is stable
 
 

@@ -287,8 +287,12 @@ def test_neutral_parts_that_only_pass_downstream_have_no_essential_spectrum():
     system = DelaySystem(
         [np.diag([-1.0, 0.0]), np.diag([0.0, -2.0])], [1.0, 0.0], neutral=[-down, -down], neutral_delays=[0.3, 0.7]
     )
-    whole = DelaySystem([np.diag([-1.0, 0.0]) + 1e-9 * np.ones((2, 2)), np.diag([0.0, -2.0])], [1.0, 0.0],
-                        neutral=[-down, -down], neutral_delays=[0.3, 0.7])  # fmt: skip
+    whole = DelaySystem(
+        [np.diag([-1.0, 0.0]) + 1e-9 * np.ones((2, 2)), np.diag([0.0, -2.0])],
+        [1.0, 0.0],
+        neutral=[-down, -down],
+        neutral_delays=[0.3, 0.7],
+    )
     alone = DelaySystem([[[-1.0]]], [1.0]).roots(1)[0]
     for one in (system, whole):
         assert one.essential_abscissa == -np.inf and one.is_stable

@@ -43,9 +43,12 @@ def running(tmp_path):
     scenario.write_text(SCENARIO)
     command = [sys.executable, "-P", "-m", "ecc", "simulate", str(scenario), "--engine", "live", "--json"]
     with subprocess.Popen(
-        [*command, "--capture", str(wire)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [*command, "--capture", str(wire)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         start_new_session=True,
-    ) as run:  # fmt: skip
+    ) as run:
         try:
             until(lambda: run.poll() is not None or (wire.exists() and wire.stat().st_size > 20_000))
             assert run.poll() is None, run.communicate()

@@ -44,8 +44,10 @@ def run_both(
     token.write_text(TOKEN + "\n")
     done = subprocess.run(
         [sys.executable, "-P", str(TWO_MACHINES), str(scenario), str(token), "2", frames_per_second],
-        capture_output=True, text=True, timeout=HANG,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+    )
     assert done.returncode == 0, done.stderr
     hosts, one, routers, other, sent = json.loads(done.stdout)
     assert hosts and routers, one + other

@@ -40,10 +40,15 @@ class Message(ctypes.Structure):
     """struct mmsghdr."""
 
     _fields_ = (
-        ("name", ctypes.c_void_p), ("name_size", ctypes.c_uint32), ("vectors", ctypes.POINTER(Vector)),
-        ("n_vectors", ctypes.c_size_t), ("control", ctypes.c_void_p), ("control_size", ctypes.c_size_t),
-        ("flags", ctypes.c_int), ("sent", ctypes.c_uint),
-    )  # fmt: skip
+        ("name", ctypes.c_void_p),
+        ("name_size", ctypes.c_uint32),
+        ("vectors", ctypes.POINTER(Vector)),
+        ("n_vectors", ctypes.c_size_t),
+        ("control", ctypes.c_void_p),
+        ("control_size", ctypes.c_size_t),
+        ("flags", ctypes.c_int),
+        ("sent", ctypes.c_uint),
+    )
 
 
 def namespace():
@@ -144,10 +149,26 @@ def main(scenario, token, slow, per_second):
     def start(machine, peer, interface, mac):
         link = f"{peer}={interface},{mac.hex(':')}"
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "ecc", "node", scenario, str(machine), "--link", link, "--token-file", token,
-             "--slow", slow, "--json"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "ecc",
+                "node",
+                scenario,
+                str(machine),
+                "--link",
+                link,
+                "--token-file",
+                token,
+                "--slow",
+                slow,
+                "--json",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     new_pair("a0", "b0", there, 1500)
     set_up("a0")

@@ -54,7 +54,7 @@ def test_clocked_by_acks_it_is_stable_and_over_an_integrator_only_below_a_gain()
         (LOT, FAST(alpha=10.0, gamma=0.05), "rate", 6.0),
     ],
     ids=["one", "three", "unlike", "lot"],
-)  # fmt: skip
+)
 def test_fluid_runs_decay_as_their_linear_model(network, fast, clocking, end):
     expected = linearize(fast, network, clocking=clocking).spectral_abscissa
     scenario = Scenario(network, fast, end)
@@ -164,7 +164,7 @@ def test_a_law_without_a_number_is_named(clocking):
         (Vegas(2.0, 2.0), ONE, {}, "Vegas's source law is a relay, which has no slope to linearize"),
         (Vegas(), ONE, {}, "Vegas has no equilibrium to linearize at: with alpha < beta any window"),
     ],
-)  # fmt: skip
+)
 def test_what_has_no_linear_model_is_refused(protocol, network, options, message):
     with pytest.raises((ValueError, LinearizationError), match=message):
         linearize(protocol, network, **options)

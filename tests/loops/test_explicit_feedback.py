@@ -209,13 +209,17 @@ BEHIND = Network([Link("100 Mb/s", 0.05), Link("10 Mb/s")], [Flow([0, 1]), Flow(
 @pytest.mark.parametrize(
     ("protocol", "net", "assignment", "reason"),
     [
-        (QIRCP(gamma=1.2), Network.dumbbell("1 Gb/s", [0.1]), None,
-         r"the router of link 0 would have to announce 1\.2e\+09, outside its range from 0 to 1e\+09"),
+        (
+            QIRCP(gamma=1.2),
+            Network.dumbbell("1 Gb/s", [0.1]),
+            None,
+            r"the router of link 0 would have to announce 1\.2e\+09, outside its range from 0 to 1e\+09",
+        ),
         (QIRCP(gamma=1.2), NET, None, r"arrivals of 1\.2e\+09 bit/s would fill the queue of link 0"),
         (QIRCP(), BEHIND, [0, 0], r"arrivals of 4\.75e\+07 bit/s would fill the queue of link 1 \(1e\+07 bit/s\)"),
         (Elsewhere(), NET, None, r"the router of link 0 would move from 2\.85e\+08 to .*, with arrivals of 8\.55e\+08"),
     ],
-)  # fmt: skip
+)
 def test_a_point_that_is_no_equilibrium_is_refused_with_the_reason(protocol, net, assignment, reason):
     for time in ("continuous", "discrete", "hybrid"):
         with pytest.raises(LinearizationError, match=f"^no equilibrium: {reason}"):

@@ -32,7 +32,7 @@ DISCIPLINES = {
     "PI": lambda k: PI(mark=True, a=1.822e-5 * k, b=1.816e-5 * k, reference=200.0),
     "RED": lambda k: RED(mark=True, min_threshold=50.0, max_threshold=400.0, p_max=0.05, weight=2e-5 * k),
     "PI2": lambda k: PI2(mark=True, alpha=0.3125 * k, beta=3.125 * k, interval=0.032),
-}  # fmt: skip
+}
 BOUNDARIES = {"PI": 3.5454, "RED": 8.6185, "PI2": 0.3892}  # of k, by bisection of the equations below
 
 
@@ -58,19 +58,23 @@ def test_pi_is_the_linear_model_of_hollot_misra_towsley_gong_but_for_the_spacing
     W, lag, T = R * C / N, np.exp(-s * R), pi.interval
     rate, halves = N / (R * R * C), R * C * C / (2.0 * N * N)
     # packets: W' = -rate W - q/(R^2 C) - halves p(t - R); q' = N/R W(t - F) - q(t - R)/R; the queue is at the sender
-    ours = np.array([
-        [s + rate, lag / (R * R * C), halves * lag],
-        [np.full_like(s, -N / R), s + lag / R, np.zeros_like(s)],
-        [np.zeros_like(s), -(pi.a - pi.b * np.exp(-s * T)) / T, s],
-    ]).transpose(2, 0, 1)  # fmt: skip
+    ours = np.array(
+        [
+            [s + rate, lag / (R * R * C), halves * lag],
+            [np.full_like(s, -N / R), s + lag / R, np.zeros_like(s)],
+            [np.zeros_like(s), -(pi.a - pi.b * np.exp(-s * T)) / T, s],
+        ]
+    ).transpose(2, 0, 1)
     assert network.forward_delays[0, 0] == 0.0
     assert system.characteristic(s) == pytest.approx(np.linalg.det(ours), rel=1e-9)
     # theirs has rate W(t - R) - q(t - R)/(R^2 C) more, of x(t - R), and the queue delays nothing in D
-    published = np.array([
-        [s + rate * (1.0 + lag), (1.0 - lag) / (R * R * C), halves * lag],
-        [np.full_like(s, -N / R), s + 1.0 / R, np.zeros_like(s)],
-        [np.zeros_like(s), -(pi.a - pi.b * np.exp(-s * T)) / T, s],
-    ]).transpose(2, 0, 1)  # fmt: skip
+    published = np.array(
+        [
+            [s + rate * (1.0 + lag), (1.0 - lag) / (R * R * C), halves * lag],
+            [np.full_like(s, -N / R), s + 1.0 / R, np.zeros_like(s)],
+            [np.zeros_like(s), -(pi.a - pi.b * np.exp(-s * T)) / T, s],
+        ]
+    ).transpose(2, 0, 1)
     theirs, slow = np.linalg.det(published), np.abs(s) < 1.0
     assert system.characteristic(s)[slow] == pytest.approx(theirs[slow], rel=0.2)
     assert at_rest(pi, network).windows == pytest.approx(W * S)
@@ -237,9 +241,9 @@ def growth(name, k, end, push):
         y = N * w / (BASE + lag[0, 1] / C)
         sent = N * lag[0, 0] / (BASE + lag[1, 1] / C)  # an RTT ago
         acked = sent / N * (1.0 - (sent - C) / C)
-        return np.array([
-            1.0 / (BASE + lag[0, 1] / C) - acked * probability(lag[0, 2]) * 0.5 * w, y - C, moves(z, q, lag[2, 1], y)
-        ])  # fmt: skip
+        return np.array(
+            [1.0 / (BASE + lag[0, 1] / C) - acked * probability(lag[0, 2]) * 0.5 * w, y - C, moves(z, q, lag[2, 1], y)]
+        )
 
     at = np.linspace(0.0, end, 2000)
     history = [w0 * (1.0 + push), q0, z0]
@@ -409,12 +413,20 @@ class Counting(NewReno):
         (over(PI(mark=True)), NET, {"clocking": "self"}, "clocking must be 'ack' or 'rate', got 'self'"),
         (over(PI(mark=True)), Network.dumbbell("30 Mb/s", [0.1, 0.2]), {}, "2 kinds and 1 queues: use clocking='rate'"),
         (over(StepMarking()), NET, {}, "no equilibrium was found: even without delays, windows and queues"),
-        (over(PI(mark=True)), Network.dumbbell("10 Mb/s", [0.03] * 100), {},
-         "prob of PI at link 0 stays at its limit 1, with windows of 2.41 packets"),
-        (over(PI(mark=True, reference=2000.0)), Network.dumbbell("30 Mb/s", [0.2] * 60, buffer="1 MB"), {},
-         "the queue of link 0 would be 2e.06 bytes, more than its buffer"),
+        (
+            over(PI(mark=True)),
+            Network.dumbbell("10 Mb/s", [0.03] * 100),
+            {},
+            "prob of PI at link 0 stays at its limit 1, with windows of 2.41 packets",
+        ),
+        (
+            over(PI(mark=True, reference=2000.0)),
+            Network.dumbbell("30 Mb/s", [0.2] * 60, buffer="1 MB"),
+            {},
+            "the queue of link 0 would be 2e.06 bytes, more than its buffer",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_has_no_linear_model_is_refused_in_one_line(pair, network, options, message):
     with pytest.raises((ValueError, LinearizationError), match=message) as error:
         linearize(pair, network, **options)

@@ -38,9 +38,14 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_an_object_and_keywords_give_the_same_result(name):
-    by_object, by_keyword, without = (CALLS[name](**given) for given in (
-        {"options": OPTIONS}, {"mean_rtt": [0.2]}, {},
-    ))  # fmt: skip
+    by_object, by_keyword, without = (
+        CALLS[name](**given)
+        for given in (
+            {"options": OPTIONS},
+            {"mean_rtt": [0.2]},
+            {},
+        )
+    )
     assert by_object == by_keyword != without
 
 

@@ -99,7 +99,7 @@ def test_powertcp_paced_integrates_its_queue(rtt):
         (PowerTCP.ns3(C, T), 4, T, True),
         (ThetaPowerTCP.ns3(C, T), 4, T, True),
     ],
-)  # fmt: skip
+)
 def test_the_fluid_comes_back_where_the_linear_model_is_stable_and_leaves_where_not(protocol, flows, rtt, stable):
     network = link(flows, rtt)
     system = ecc.linearize(protocol, network)

@@ -207,14 +207,20 @@ SAME = {
     # waits delay nothing in the recurrence, and there are none where it is linear; who follows whom is given there, all
     # have long begun, and the mean RTT is that of the flows
     ("recurrence", "stamping"),
-    *((f"linear {time}", entry) for time in ("continuous", "discrete", "hybrid")
-      for entry in ("stamping", "priority_law", "rtt_weights", "opening_rate", "floor", "initial")),
+    *(
+        (f"linear {time}", entry)
+        for time in ("continuous", "discrete", "hybrid")
+        for entry in ("stamping", "priority_law", "rtt_weights", "opening_rate", "floor", "initial")
+    ),
     *(("machines", entry) for entry in ("combine", "initial")),  # losses are summed; hooks may read `initial`
-    *(("linear windows", entry)
-      for entry in ("slow_start_law", "loss_response_law", "memory_law", "initial", "opening_window")),
-    *((engine, entry) for engine in ("windows", "integrator")
-      for entry in ("mark_response_law", "states")),  # no link marks; no law asks for the states here
-}  # fmt: skip
+    *(
+        ("linear windows", entry)
+        for entry in ("slow_start_law", "loss_response_law", "memory_law", "initial", "opening_window")
+    ),
+    *(
+        (engine, entry) for engine in ("windows", "integrator") for entry in ("mark_response_law", "states")
+    ),  # no link marks; no law asks for the states here
+}
 
 
 @cache
@@ -298,18 +304,28 @@ def test_what_a_law_asks_for_changes_the_run_or_is_refused(engine: str, entry: s
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (type("Scales", (FAST,), {"scaling_rtt": "max"}),
-         "scaling_rtt must be 'mean' for a fluid of windows of Scales"),
-        (type("Rates", (XCP,), {"rtt_weights": "rates"}),
-         "rtt_weights must be 'flows' for a fluid of granted windows of Rates"),
-        (type("Remembers", (QIRCP,), {"memory_law": staticmethod(memory_law)}),
-         "Remembers has no fluid model: it declares memory_law, which a fluid run does not act on"),
-        (type("Clocked", (QIRCP,), {"source_clock": "rtt"}),
-         "Clocked has no fluid model: it declares source_clock, which a fluid run does not act on"),
-        (type("Announces", (FAST,), {"announce_law": staticmethod(announce_law)}),
-         "Announces declares announce_law, but its router_law keeps no R: what it returns is announced"),
+        (
+            type("Scales", (FAST,), {"scaling_rtt": "max"}),
+            "scaling_rtt must be 'mean' for a fluid of windows of Scales",
+        ),
+        (
+            type("Rates", (XCP,), {"rtt_weights": "rates"}),
+            "rtt_weights must be 'flows' for a fluid of granted windows of Rates",
+        ),
+        (
+            type("Remembers", (QIRCP,), {"memory_law": staticmethod(memory_law)}),
+            "Remembers has no fluid model: it declares memory_law, which a fluid run does not act on",
+        ),
+        (
+            type("Clocked", (QIRCP,), {"source_clock": "rtt"}),
+            "Clocked has no fluid model: it declares source_clock, which a fluid run does not act on",
+        ),
+        (
+            type("Announces", (FAST,), {"announce_law": staticmethod(announce_law)}),
+            "Announces declares announce_law, but its router_law keeps no R: what it returns is announced",
+        ),
     ],
-)  # fmt: skip
+)
 def test_refusals_name_the_entry(kind: type[Protocol], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ecc.fluid.simulate(ecc.Scenario(NETWORK, kind(), 1.0))

@@ -80,9 +80,16 @@ def test_a_falling_stream_has_a_recent_maximum_once_the_old_one_expires():
 
 def env(**fields):
     defaults = {
-        "now": 0.0, "in_flight": 0, "packet_size": 1000, "kind": 0, "window": 1e9, "size": -1, "recovering": 0,
-        "undone": 0, "unsent": 1 << 62,
-    }  # fmt: skip
+        "now": 0.0,
+        "in_flight": 0,
+        "packet_size": 1000,
+        "kind": 0,
+        "window": 1e9,
+        "size": -1,
+        "recovering": 0,
+        "undone": 0,
+        "unsent": 1 << 62,
+    }
     return SimpleNamespace(**{**defaults, **fields})
 
 
@@ -173,11 +180,12 @@ def test_startup_ends_where_the_rate_no_longer_grows_or_much_is_lost():
     """Startup leaves two bandwidth-delay products in flight; with a buffer of a fifth of one, losses end it."""
     runs = [
         ecc.packet.simulate(
-            Scenario(Network.dumbbell(C, rtts=[RTT], buffer=int(k * BDP)), BBR(), 1.0), sample=0.005,
+            Scenario(Network.dumbbell(C, rtts=[RTT], buffer=int(k * BDP)), BBR(), 1.0),
+            sample=0.005,
             record=(*STEADY, "flow.full_bw_count"),
         )
         for k in (4.0, 0.2)
-    ]  # fmt: skip
+    ]
     ends = [episodes(run)[0][2] for run in runs]
     assert ends[1] < ends[0] < 13 * RTT
     left = [run.data.sel(time=slice(end + 0.006, None)).isel(time=0) for run, end in zip(runs, ends, strict=True)]
@@ -207,9 +215,15 @@ def test_the_level_at_which_losses_are_too_many_is_inside_the_burst():
 def test_losses_while_it_does_not_probe_take_three_tenths_at_most():
     p, at = BBR().namespace(), env(window=100_000.0)
     flow = BBR.FlowState(
-        state=bbr.CRUISE, max_bw=10e6, rate=1e6, loss_round_start=1, is_loss_in_round=1, bw_latest=6e6,
-        inflight_latest=80_000.0, sample_app_limited=1,
-    )  # fmt: skip
+        state=bbr.CRUISE,
+        max_bw=10e6,
+        rate=1e6,
+        loss_round_start=1,
+        is_loss_in_round=1,
+        bw_latest=6e6,
+        inflight_latest=80_000.0,
+        sample_app_limited=1,
+    )
     bbr.update_congestion_signals(flow, p, at)
     assert (flow.bw_shortterm, flow.inflight_shortterm, flow.is_loss_in_round) == pytest.approx((7e6, 80_000, 0))
     flow.state, flow.is_loss_in_round = bbr.UP, 1
@@ -246,8 +260,9 @@ def test_the_long_term_bound_grows_by_one_two_four_packets_a_round():
 )
 def test_the_twin_has_the_same_states_and_windows(protocol):
     flows = [
-        Flow(route=(0,), access_delay=0.004, delayed_acks=(2, 0.04)), Flow(route=(0,), access_delay=0.009, size=60_000),
-    ]  # fmt: skip
+        Flow(route=(0,), access_delay=0.004, delayed_acks=(2, 0.04)),
+        Flow(route=(0,), access_delay=0.009, size=60_000),
+    ]
     network = Network([ecc.Link("6 Mb/s", "2 ms", buffer=8000)], flows)
     record = ["flow.state", "flow.lost", "flow.delivered", "flow.rate", "env.window", "env.rate"]
     c, python = (

@@ -18,9 +18,21 @@ S = 1000.0  # bytes
 
 def env(**fields):
     defaults = {
-        "window": 100 * S, "packet_size": 1000, "acked": 1000, "recovering": 0, "recovered": 0, "undone": 0, "ece": 0,
-        "limited_by": 1, "in_flight": 100_000, "kind": 0, "rtt": 0.1, "srtt": 0.1, "now": 10.0, "delivered": 0,
-    }  # fmt: skip
+        "window": 100 * S,
+        "packet_size": 1000,
+        "acked": 1000,
+        "recovering": 0,
+        "recovered": 0,
+        "undone": 0,
+        "ece": 0,
+        "limited_by": 1,
+        "in_flight": 100_000,
+        "kind": 0,
+        "rtt": 0.1,
+        "srtt": 0.1,
+        "now": 10.0,
+        "delivered": 0,
+    }
     return SimpleNamespace(**{**defaults, **fields})
 
 
@@ -214,8 +226,10 @@ def test_below_low_window_the_linear_model_is_renos(packets):
     """Where its delay part is nothing: the same roots, and one of its own at which it falls."""
     network = ecc.Network.dumbbell(10 * packets * 8.0 * S / 0.1, [0.1] * 10, packet_size=1000)
     links = PI(mark=True, reference=20.0)
-    both = [ecc.linearize({"flows": host, "links": links}, network) for host in
-            (Compound(ecn=True), ecc.models.NewReno(ecn=True))]  # fmt: skip
+    both = [
+        ecc.linearize({"flows": host, "links": links}, network)
+        for host in (Compound(ecn=True), ecc.models.NewReno(ecn=True))
+    ]
     ours, renos = (system.roots(6) for system in both)
     for root in renos[:3]:
         assert np.abs(ours - root).min() < 1e-6 * max(abs(root), 1.0)

@@ -109,9 +109,14 @@ def test_affine_laws_are_found_by_their_text():
         "Kelly",
     }
     for law in (
-        lambda x: x * x, lambda x: 1.0 / x, lambda x: abs(x), lambda x: max(x, 0.0), lambda x: x if x > 1.0 else 0.0,
-        lambda x: 2.0 ** x, lambda x: x // 2.0,
-    ):  # fmt: skip
+        lambda x: x * x,
+        lambda x: 1.0 / x,
+        lambda x: abs(x),
+        lambda x: max(x, 0.0),
+        lambda x: x if x > 1.0 else 0.0,
+        lambda x: 2.0**x,
+        lambda x: x // 2.0,
+    ):
         assert not is_affine(law, ["x"], {})
     for law in (lambda x, y: 2.0 * x - y / 3.0 + 1.0, lambda x: -(x + 1.0) * 3.0, lambda y: 5.0, None):
         assert is_affine(law, ["x", "y"], {})

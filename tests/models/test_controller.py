@@ -226,12 +226,22 @@ TOLD = {
     **{
         name: f"flow.{name}"
         for name in (
-            "newly_acked", "newly_lost", "rate", "interval", "sample_delivered", "sample_lost", "tx_in_flight",
-            "prior_delivered", "round_count", "round_start",
+            "newly_acked",
+            "newly_lost",
+            "rate",
+            "interval",
+            "sample_delivered",
+            "sample_lost",
+            "tx_in_flight",
+            "prior_delivered",
+            "round_count",
+            "round_start",
         )
     },
-    "app_limited": "flow.sample_app_limited", "total_delivered": "flow.delivered", "total_lost": "flow.lost",
-}  # fmt: skip
+    "app_limited": "flow.sample_app_limited",
+    "total_delivered": "flow.delivered",
+    "total_lost": "flow.lost",
+}
 """Fields of an event that stay as they are until the next ACK -> what a run records of them."""
 
 
@@ -291,9 +301,13 @@ def test_other_processes_load_it_too(aimd: str, tmp_path: Path) -> None:
     scenario = ecc.Scenario(network(), controller.load(aimd)(decrease=0.7), 1.0)
     code = "import ecc, pickle, sys; print(ecc.packet.simulate(pickle.load(sys.stdin.buffer)).stats['digest'])"
     there = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], input=pickle.dumps(scenario), check=True, capture_output=True,
-        cwd=tmp_path, timeout=HANG,
-    )  # fmt: skip
+        [sys.executable, "-W", "error", "-c", code],
+        input=pickle.dumps(scenario),
+        check=True,
+        capture_output=True,
+        cwd=tmp_path,
+        timeout=HANG,
+    )
     assert int(there.stdout) == ecc.packet.simulate(scenario).stats["digest"]
 
 

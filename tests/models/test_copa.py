@@ -17,9 +17,17 @@ HOOKS = Copa().flow_hooks()
 
 def env(**fields):
     defaults = {
-        "window": 20 * S, "rate": 0.0, "packet_size": 1000, "acked": 1000, "in_flight": 10_000, "kind": 0,
-        "srtt": 0.1, "rtt": 0.1, "now": 1.0, "limited_by": 1,
-    }  # fmt: skip
+        "window": 20 * S,
+        "rate": 0.0,
+        "packet_size": 1000,
+        "acked": 1000,
+        "in_flight": 10_000,
+        "kind": 0,
+        "srtt": 0.1,
+        "rtt": 0.1,
+        "now": 1.0,
+        "limited_by": 1,
+    }
     return SimpleNamespace(**{**defaults, **fields})
 
 

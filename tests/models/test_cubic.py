@@ -14,10 +14,21 @@ S = 1000.0  # bytes
 
 def env(**fields):
     defaults = {
-        "window": 70 * S, "packet_size": 1000, "acked": 1000, "recovering": 0, "recovered": 0, "undone": 0, "ece": 0,
+        "window": 70 * S,
+        "packet_size": 1000,
+        "acked": 1000,
+        "recovering": 0,
+        "recovered": 0,
+        "undone": 0,
+        "ece": 0,
         "limited_by": 1,
-        "in_flight": 100_000, "kind": 0, "rtt": 0.1, "srtt": 0.1, "now": 10.0, "delivered": 0,
-    }  # fmt: skip
+        "in_flight": 100_000,
+        "kind": 0,
+        "rtt": 0.1,
+        "srtt": 0.1,
+        "now": 10.0,
+        "delivered": 0,
+    }
     return SimpleNamespace(**{**defaults, **fields})
 
 
@@ -133,8 +144,10 @@ def test_between_losses_packets_follow_the_cubic():
     network = ecc.Network.dumbbell("100 Mb/s", [0.05], packet_size=1500, buffer=625_000)
     fields = ["env.window", "flow.began", "flow.K", "flow.M", "flow.E"]
     run = ecc.packet.simulate(Scenario(network, CUBIC(), 60.0), sample=0.05, record=fields)
-    window, began, K, M, E = (run.data[name][:, 0].to_numpy() / scale for name, scale in zip(
-        fields, (1500.0, 1.0, 1.0, 1500.0, 1500.0), strict=True))  # fmt: skip
+    window, began, K, M, E = (
+        run.data[name][:, 0].to_numpy() / scale
+        for name, scale in zip(fields, (1500.0, 1.0, 1.0, 1500.0, 1500.0), strict=True)
+    )
     now = run.rate.time.to_numpy()
     t = now - began
     after_recovery = (began > 0.0) & (t > 0.2) & (now > 10.0)

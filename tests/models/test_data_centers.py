@@ -64,9 +64,16 @@ CASES = {
             "flows": NSCC(1.01 * C, "40 us", trimming=False),
             "links": RampMarking(packet_size=1000, min_threshold=10.0, max_threshold=40.0),
         },
-        0.99, 0.95, 150e3, 4e-3, 0.7, by_delay=True, marks=True, is_random=True,
+        0.99,
+        0.95,
+        150e3,
+        4e-3,
+        0.7,
+        by_delay=True,
+        marks=True,
+        is_random=True,
     ),
-}  # fmt: skip
+}
 SLOW = {"ABC"}
 """Whose links have the same hooks for RTTs of the Internet, in tests of its own."""
 every_case = pytest.mark.parametrize(

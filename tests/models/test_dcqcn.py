@@ -21,8 +21,23 @@ HOOKS = P.flow_hooks()
 
 def called(flow: Any, name: str, **values: Any) -> Any:
     """Call a hook of a flow; returns its env."""
-    env = SimpleNamespace(**({"now": 0.0, "packet_size": 1000, "rtt": 1e-5, "kind": 0, "marked": 0, "rate": flow.x,
-                              "timer": -1.0, "timer_1": -1.0, "counter": 0, "control_size": 0} | values))  # fmt: skip
+    env = SimpleNamespace(
+        **(
+            {
+                "now": 0.0,
+                "packet_size": 1000,
+                "rtt": 1e-5,
+                "kind": 0,
+                "marked": 0,
+                "rate": flow.x,
+                "timer": -1.0,
+                "timer_1": -1.0,
+                "counter": 0,
+                "control_size": 0,
+            }
+            | values
+        )
+    )
     HOOKS[name](flow, None, P.namespace(), env)
     return env
 

@@ -17,10 +17,19 @@ MARKING = {"flows": {"default": DCTCP()}, "links": {0: StepMarking(threshold=40,
 
 def env(**fields):
     defaults = {
-        "window": 10 * S, "packet_size": 1000, "acked": 1000, "marked": 0, "recovering": 0, "recovered": 0, "undone": 0,
-        "ece": 0, "limited_by": 1,
-        "in_flight": 10_000, "kind": 0, "delivered": 0,
-    }  # fmt: skip
+        "window": 10 * S,
+        "packet_size": 1000,
+        "acked": 1000,
+        "marked": 0,
+        "recovering": 0,
+        "recovered": 0,
+        "undone": 0,
+        "ece": 0,
+        "limited_by": 1,
+        "in_flight": 10_000,
+        "kind": 0,
+        "delivered": 0,
+    }
     return SimpleNamespace(**{**defaults, **fields})
 
 

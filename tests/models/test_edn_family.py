@@ -31,10 +31,17 @@ def record(protocol, kind, **values):
 
 def ack(**values):
     given = {
-        "packet_size": S, "acked": S, "recovering": 0, "recovered": 0, "ece": 0,
-        "limited_by": 1, "now": 1.0, "srtt": 0.1,
-        "in_flight": 10 * S, "window": 10.0 * S,
-    }  # fmt: skip
+        "packet_size": S,
+        "acked": S,
+        "recovering": 0,
+        "recovered": 0,
+        "ece": 0,
+        "limited_by": 1,
+        "now": 1.0,
+        "srtt": 0.1,
+        "in_flight": 10 * S,
+        "window": 10.0 * S,
+    }
     return SimpleNamespace(**given | values)
 
 
@@ -342,9 +349,20 @@ def test_routers_work_out_loads_at_their_phase(protocol):
     for now in (0.05, 0.07, 0.15, 0.17, 0.25, 0.27, 0.35, 0.37):
         twin.advance(now)
         seen.append([link.routers[0].state.opened for link in twin.links])
-    assert np.array(seen) == pytest.approx(np.array([
-        [0.0, 0.0], [0.06, 0.0], [0.06, 0.0], [0.06, 0.16], [0.06, 0.16], [0.26, 0.16], [0.26, 0.16], [0.26, 0.36],
-    ]))  # fmt: skip
+    assert np.array(seen) == pytest.approx(
+        np.array(
+            [
+                [0.0, 0.0],
+                [0.06, 0.0],
+                [0.06, 0.0],
+                [0.06, 0.16],
+                [0.06, 0.16],
+                [0.26, 0.16],
+                [0.26, 0.16],
+                [0.26, 0.36],
+            ]
+        )
+    )
 
 
 def test_util_steps_once_an_rtt():

@@ -52,9 +52,11 @@ DEAR = ("RCP", "PIQIRCP", "MKC", "DCQCN", "HPCC", "PowerTCP", "ABC")
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, id=kind.__name__, marks=[pytest.mark.slow] if kind.__name__ in DEAR else [])
-     for kind in PROTOCOLS],
-)  # fmt: skip
+    [
+        pytest.param(kind, id=kind.__name__, marks=[pytest.mark.slow] if kind.__name__ in DEAR else [])
+        for kind in PROTOCOLS
+    ],
+)
 def test_models_are_continuous_where_a_parameter_is_a_round_number(kind):
     protocol, compared = kind(), 0
     for name in parameter_names(protocol):

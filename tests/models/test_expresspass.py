@@ -75,8 +75,11 @@ def test_a_network_of_credits_is_that_of_data_with_each_link_twice():
         [C * SHARE, 4e9 * SHARE, C * 84 / 1622, 4e9 * 84 / 1622]
     )
     assert [(link.delay, link.buffer, link.buffer_packets) for link in found.links] == [
-        (1e-6, 9000, None), (2e-6, None, None), (1e-6, None, 8), (2e-6, None, 8),
-    ]  # fmt: skip
+        (1e-6, 9000, None),
+        (2e-6, None, None),
+        (1e-6, None, 8),
+        (2e-6, None, 8),
+    ]
     assert found.flows == (Flow([3, 2], 1.0, 2.0, 11 * 84, 3e-6, 84, [0, 1], ack_size=1538),)
     assert found.rtts == pytest.approx(network.rtts)
     assert Network.from_dict(found.to_dict()) == found

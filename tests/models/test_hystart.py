@@ -26,9 +26,18 @@ def test_hystart_by_its_rules():
             on_ack(flow, None, p, at)
 
     at = SimpleNamespace(
-        window=10 * S, in_flight=10_000, packet_size=1000, acked=1000, rtt=0.1, delivered=0, recovering=0, recovered=0,
-        undone=0, ece=0, limited_by=1,
-    )  # fmt: skip
+        window=10 * S,
+        in_flight=10_000,
+        packet_size=1000,
+        acked=1000,
+        rtt=0.1,
+        delivered=0,
+        recovering=0,
+        recovered=0,
+        undone=0,
+        ece=0,
+        limited_by=1,
+    )
     one_round(at, 0.100)
     assert at.window == 20 * S and flow.css_rounds == -1
     one_round(at, 0.112)
@@ -69,9 +78,19 @@ def test_linux_hystart_by_its_rules(spacing, rtt, window):
     flow, given = hystart.FlowState(), NewReno(slow_start="hystart")
     on_ack, p = flow_hooks_of(given)["on_ack"], given.namespace()
     at = SimpleNamespace(
-        window=60 * S, in_flight=60_000, packet_size=1000, acked=1000, delivered=0, recovering=0, recovered=0,
-        undone=0, ece=0, limited_by=windows.BY_WINDOW, srtt=0.1, min_rtt=1.0,
-    )  # fmt: skip
+        window=60 * S,
+        in_flight=60_000,
+        packet_size=1000,
+        acked=1000,
+        delivered=0,
+        recovering=0,
+        recovered=0,
+        undone=0,
+        ece=0,
+        limited_by=windows.BY_WINDOW,
+        srtt=0.1,
+        min_rtt=1.0,
+    )
     acks(on_ack, flow, p, at, [1.0 + 0.003 * k for k in range(10)], 0.1)
     assert at.window == 70 * S and flow.has_ended == 0
     flow.round_end = float(at.delivered)  # the round is over
@@ -86,9 +105,20 @@ def test_linux_hystart_needs_sixteen_packets_and_restarts_after_a_timeout():
     flow, given = CUBIC.FlowState(), CUBIC(slow_start="hystart")
     on_ack, on_loss, p = *(flow_hooks_of(given)[name] for name in ("on_ack", "on_loss")), given.namespace()
     at = SimpleNamespace(
-        window=2 * S, in_flight=90_000, packet_size=1000, acked=1000, delivered=0, recovering=0, recovered=0, kind=1,
-        undone=0, ece=0, limited_by=windows.BY_WINDOW, srtt=0.1, min_rtt=0.1,
-    )  # fmt: skip
+        window=2 * S,
+        in_flight=90_000,
+        packet_size=1000,
+        acked=1000,
+        delivered=0,
+        recovering=0,
+        recovered=0,
+        kind=1,
+        undone=0,
+        ece=0,
+        limited_by=windows.BY_WINDOW,
+        srtt=0.1,
+        min_rtt=0.1,
+    )
     acks(on_ack, flow, p, at, [1.0 + 0.002 * k for k in range(14)], 0.3)
     assert at.window == 16 * S and flow.has_ended == 0
     acks(on_ack, flow, p, at, [1.1 + 0.0001 * k for k in range(9)], 0.3)

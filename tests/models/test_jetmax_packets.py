@@ -297,13 +297,17 @@ def drawn(seed):
     links = [
         Link(c * 1e6, d) for c, d in zip(rng.uniform(20, 200, n_links), rng.uniform(0.001, 0.05, n_links), strict=True)
     ]
-    return Network(links, [
-        Flow(
-            rng.permutation(n_links)[: rng.integers(1, n_links + 1)].tolist(),
-            start=float(rng.uniform(0, 5)), access_delay=float(rng.uniform(0, 0.05)),
-        )
-        for _ in range(n_flows)
-    ])  # fmt: skip
+    return Network(
+        links,
+        [
+            Flow(
+                rng.permutation(n_links)[: rng.integers(1, n_links + 1)].tolist(),
+                start=float(rng.uniform(0, 5)),
+                access_delay=float(rng.uniform(0, 0.05)),
+            )
+            for _ in range(n_flows)
+        ],
+    )
 
 
 @pytest.mark.parametrize("seed", [5, 9, 12, *(pytest.param(k, marks=slow) for k in range(101, 141))])
@@ -479,9 +483,13 @@ def test_jx_f15_f16b_the_long_flow_follows_the_load(bottleneck, lossy):
     losses = [RandomLoss(0.1, link=0), RandomLoss(0.1, link=1), RandomLoss(0.5, acks_of="all")] if lossy else []
     network = Network(links, [Flow([0, 1], access_delay=0.01)])
     scenario = Scenario(
-        network, JetMax(bottleneck=bottleneck), 160.0, workload=Workload(first + second),
-        intervals=rng.uniform(0.1, 0.3, 2), impairments=losses,
-    )  # fmt: skip
+        network,
+        JetMax(bottleneck=bottleneck),
+        160.0,
+        workload=Workload(first + second),
+        intervals=rng.uniform(0.1, 0.3, 2),
+        impairments=losses,
+    )
     run = simulate(scenario, sample=1.0)
     assert run.queue_max.max() <= 1300 * (200 if lossy else 40)
     times = run.data["time"].to_numpy()

@@ -28,8 +28,16 @@ class Played:
         self.protocol = NSCC(**given)
         self.hooks, self.p, self.flow = self.protocol.flow_hooks(), self.protocol.namespace(), NSCC.FlowState()
         self.env = SimpleNamespace(
-            now=1.0, window=0.0, packet_size=S, delivered=0, lost=0, in_flight=100_000, rtt=0.0, min_rtt=T, marked=0,
-        )  # fmt: skip
+            now=1.0,
+            window=0.0,
+            packet_size=S,
+            delivered=0,
+            lost=0,
+            in_flight=100_000,
+            rtt=0.0,
+            min_rtt=T,
+            marked=0,
+        )
         self.hooks["on_start"](self.flow, None, self.p, self.env)
 
     def ack(self, delay, marked=False, packets=1, after=1e-7):

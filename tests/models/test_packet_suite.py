@@ -75,9 +75,13 @@ NETWORKS = {
 }
 every_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS.keys())
 FAT_TREE = Network.fat_tree(
-    4, [*incast(range(4, 9), 0), *incast(range(9, 12), 1), *incast((12, 13), 14)], "20 Mb/s", "10 ms",
-    fabric_capacity="100 Mb/s", ack_links=False,
-)  # fmt: skip
+    4,
+    [*incast(range(4, 9), 0), *incast(range(9, 12), 1), *incast((12, 13), 14)],
+    "20 Mb/s",
+    "10 ms",
+    fabric_capacity="100 Mb/s",
+    ack_links=False,
+)
 """Flows are bottlenecked at the links into their hosts, the last of their paths: all others are no bottlenecks."""
 FABRIC = Network.fat_tree(4, permutation(16, seed=3), "20 Mb/s", "1 ms", buffer="100 kB", host_buffer="1 MB")
 HOOKED = [SMALL.get(cls) or cls() for cls in all_protocols().values() if cls.has_packet_hooks()]
@@ -193,9 +197,17 @@ def test_windows_with_an_equilibrium_come_to_it_from_empty_queues(protocol, netw
 
 
 SPENT = {
-    XCP: (6, 3), RCP: (2, 2), QIRCP: (2, 2), PIQIRCP: (2, 2), JetMax: (3, 0),  # EVAL sec. 4.8
-    MKC: (1, 0), EMKC: (1, 0), EMKCAVQ: (1, 0), MaxNet: (1, 0), Kelly: (3, 0),
-}  # fmt: skip
+    XCP: (6, 3),
+    RCP: (2, 2),
+    QIRCP: (2, 2),
+    PIQIRCP: (2, 2),
+    JetMax: (3, 0),  # EVAL sec. 4.8
+    MKC: (1, 0),
+    EMKC: (1, 0),
+    EMKCAVQ: (1, 0),
+    MaxNet: (1, 0),
+    Kelly: (3, 0),
+}
 
 
 @pytest.mark.claim

@@ -19,9 +19,20 @@ HOOKS = Prague().flow_hooks()
 
 def env(**fields):
     defaults = {
-        "window": 20 * S, "rate": 0.0, "packet_size": 1000, "acked": 1000, "marked": 0, "recovering": 0,
-        "recovered": 0, "in_flight": 10_000, "kind": 0, "delivered": 10**6, "srtt": 0.005, "now": 1.0, "limited_by": 2,
-    }  # fmt: skip
+        "window": 20 * S,
+        "rate": 0.0,
+        "packet_size": 1000,
+        "acked": 1000,
+        "marked": 0,
+        "recovering": 0,
+        "recovered": 0,
+        "in_flight": 10_000,
+        "kind": 0,
+        "delivered": 10**6,
+        "srtt": 0.005,
+        "now": 1.0,
+        "limited_by": 2,
+    }
     return SimpleNamespace(**{**defaults, **fields})
 
 

@@ -32,10 +32,19 @@ def told(protocol, net, point, link, x):
     follows = through if protocol.combine == "sum" else point.bottleneck == link
     y = point.rates[through].sum()
     supply = {
-        "R": point.fair_rate[link], "y": y, "y_prev": y, "q": 0.0, "C": net.capacities[link], "d": 0.1, "T": 0.01,
-        "u": point.rates[through & ~follows].sum(), "N": float(follows.sum()), "N_all": float(through.sum()), "x": x,
+        "R": point.fair_rate[link],
+        "y": y,
+        "y_prev": y,
+        "q": 0.0,
+        "C": net.capacities[link],
+        "d": 0.1,
+        "T": 0.01,
+        "u": point.rates[through & ~follows].sum(),
+        "N": float(follows.sum()),
+        "N_all": float(through.sum()),
+        "x": x,
         "p": protocol.namespace(),
-    }  # fmt: skip
+    }
     following = call(protocol.router_law, supply)
     if protocol.announce_law is None:
         return following, following, supply
@@ -55,9 +64,14 @@ def test_equilibrium_is_a_fixed_point_of_the_laws(protocol, net):
                 assert following == pytest.approx(point.fair_rate[link], rel=1e-12, abs=1e-12 * moves)
                 heard.append(announced)
         supply = {
-            "x": x, "x_rtt": x, "R": sum(heard), "R_prev": sum(heard), "D": net.rtts[i], "T": 0.01,
+            "x": x,
+            "x_rtt": x,
+            "R": sum(heard),
+            "R_prev": sum(heard),
+            "D": net.rtts[i],
+            "T": 0.01,
             "p": protocol.namespace(),
-        }  # fmt: skip
+        }
         assert call(protocol.source_law, supply) == pytest.approx(x, rel=1e-12)
 
 

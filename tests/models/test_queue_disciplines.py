@@ -275,7 +275,7 @@ def held(share):
         ({"share": State(held, "rtt", 2.0, highest=1.0)}, r"initial of state share of Keeps must be from .* to 1"),
         ({"share": held}, r"states of Keeps must be State, got .* for share"),
     ],
-)  # fmt: skip
+)
 def test_states_are_refused_in_one_line(states, message):
     with pytest.raises((ValueError, TypeError), match=message):
         states_of(type("Keeps", (NewReno,), {"states": states})())

@@ -139,8 +139,16 @@ def test_without_ignore_bits_low_rates_are_passed_on():
 
 def test_rounds_begin_when_the_longest_trip_says_so():
     p, link = SPERC(margin=2.0).namespace(), sperc.LinkState()
-    for trip, now, count in ((0.0, 1.0, 1), (0.0, 5.0, 1), (2.5, 5.5, 1), (1.0, 6.0, 2), (1.0, 10.0, 2), (1.0, 11.1, 3),
-                             (1.0, 13.2, 4), (1.0, 17.3, 6)):  # fmt: skip
+    for trip, now, count in (
+        (0.0, 1.0, 1),
+        (0.0, 5.0, 1),
+        (2.5, 5.5, 1),
+        (1.0, 6.0, 2),
+        (1.0, 10.0, 2),
+        (1.0, 11.1, 3),
+        (1.0, 13.2, 4),
+        (1.0, 17.3, 6),
+    ):
         sperc.keep_rounds(link, trip, p, now)
         assert link.round == count, now
     # 1.0 s is the longest of the last two rounds from 11.1 s on; by 17.3 s two rounds have passed

@@ -18,9 +18,20 @@ S = 1000.0  # bytes
 
 def env(**fields):
     defaults = {
-        "now": 1.0, "window": 10 * S, "rate": 0.0, "packet_size": 1000, "acked": 1000, "rtt": 20e-6, "srtt": 20e-6,
-        "recovering": 0, "recovered": 0, "ece": 0, "limited_by": 1, "in_flight": 0, "kind": 0,
-    }  # fmt: skip
+        "now": 1.0,
+        "window": 10 * S,
+        "rate": 0.0,
+        "packet_size": 1000,
+        "acked": 1000,
+        "rtt": 20e-6,
+        "srtt": 20e-6,
+        "recovering": 0,
+        "recovered": 0,
+        "ece": 0,
+        "limited_by": 1,
+        "in_flight": 0,
+        "kind": 0,
+    }
     return SimpleNamespace(**{**defaults, **fields})
 
 

@@ -18,10 +18,22 @@ KEPT = {"NewReno": 50.0, "CUBIC": 70.0, "BIC": 87.5}  # of 100 packets, at a los
 
 def env(**fields):
     defaults = {
-        "window": 100 * S, "packet_size": 1000, "acked": 0, "recovering": 0, "recovered": 0, "undone": 0, "ece": 0,
-        "marked": 0, "limited_by": 1, "in_flight": 100_000, "kind": 0, "rtt": 0.1, "srtt": 0.1, "now": 10.0,
+        "window": 100 * S,
+        "packet_size": 1000,
+        "acked": 0,
+        "recovering": 0,
+        "recovered": 0,
+        "undone": 0,
+        "ece": 0,
+        "marked": 0,
+        "limited_by": 1,
+        "in_flight": 100_000,
+        "kind": 0,
+        "rtt": 0.1,
+        "srtt": 0.1,
+        "now": 10.0,
         "delivered": 0,
-    }  # fmt: skip
+    }
     return SimpleNamespace(**{**defaults, **fields})
 
 

@@ -482,10 +482,18 @@ def played(network, step, horizon):
         q[t] = q[t - 1] + step * (y[t] - network.capacities) * full
         for i, flow in enumerate(network.flows):
             granted = [
-                XCP.router_law(x[t - around[i], i], y[t - back[i, k], k], q[t - back[i, k], k], crosses[:, k].sum(),
-                               network.capacities[k], d[k], 1.0, p)
+                XCP.router_law(
+                    x[t - around[i], i],
+                    y[t - back[i, k], k],
+                    q[t - back[i, k], k],
+                    crosses[:, k].sum(),
+                    network.capacities[k],
+                    d[k],
+                    1.0,
+                    p,
+                )
                 for k in flow.route
-            ]  # fmt: skip
+            ]
             x[t, i] = x[t - 1, i] + step * min(granted)
     return x[start:]
 

@@ -65,16 +65,60 @@ def test_packets_that_a_window_lets_go_count_in_a_slice():
 
 def test_environments_are_read_from_the_header():
     assert LINK_ENV.names == (
-        "now", "capacity", "buffer", "queue", "backlog", "queue_index", "queue_low", "packet_size", "kind", "flow",
-        "link", "flow_queue", "sojourn", "random", "ecn", "drop", "mark", "trim", "next_interval",
-    )  # fmt: skip
+        "now",
+        "capacity",
+        "buffer",
+        "queue",
+        "backlog",
+        "queue_index",
+        "queue_low",
+        "packet_size",
+        "kind",
+        "flow",
+        "link",
+        "flow_queue",
+        "sojourn",
+        "random",
+        "ecn",
+        "drop",
+        "mark",
+        "trim",
+        "next_interval",
+    )
     assert FLOW_ENV.names == (
-        "now", "packet_size", "rtt", "srtt", "min_rtt", "in_flight", "delivered", "lost", "rate", "window", "timer",
-        "kind", "flow", "random", "size", "unsent",
-        "header_bytes", "acked", "recovering", "recovered", "undone", "marked", "ece",
-            "timer_1", "timer_2", "timer_3", "counter", "control_size", "control_kind",
-        "limited_by", "idle", "rto",
-    )  # fmt: skip
+        "now",
+        "packet_size",
+        "rtt",
+        "srtt",
+        "min_rtt",
+        "in_flight",
+        "delivered",
+        "lost",
+        "rate",
+        "window",
+        "timer",
+        "kind",
+        "flow",
+        "random",
+        "size",
+        "unsent",
+        "header_bytes",
+        "acked",
+        "recovering",
+        "recovered",
+        "undone",
+        "marked",
+        "ece",
+        "timer_1",
+        "timer_2",
+        "timer_3",
+        "counter",
+        "control_size",
+        "control_kind",
+        "limited_by",
+        "idle",
+        "rto",
+    )
     assert LINK_HOOKS == (
         "on_start",
         "on_classify",
@@ -85,9 +129,18 @@ def test_environments_are_read_from_the_header():
         "on_interval",
     )
     assert FLOW_HOOKS == (
-        "on_start", "on_send", "on_receive", "on_ack", "on_loss", "on_timer", "on_stop", "on_count", "on_control",
-        "on_restart", "on_report",
-    )  # fmt: skip
+        "on_start",
+        "on_send",
+        "on_receive",
+        "on_ack",
+        "on_loss",
+        "on_timer",
+        "on_stop",
+        "on_count",
+        "on_control",
+        "on_restart",
+        "on_report",
+    )
     for dtype in (LINK_ENV, FLOW_ENV, LINK, EVENT):
         assert all(dtype[name].itemsize == 8 for name in dtype.names)
     for dtype in (LINK_ENV, FLOW_ENV, LINK, FLOW, EVENT):
@@ -237,10 +290,15 @@ def test_bad_links_are_refused(field, value, message):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("data_loss", 1.5), ("ack_loss", np.nan), ("spike_lo", -1), ("spike_hi", 2 * 10**18), ("spike_between", -1),
-        ("jitter_lo", 5), ("spike_every_hi", 3),
+        ("data_loss", 1.5),
+        ("ack_loss", np.nan),
+        ("spike_lo", -1),
+        ("spike_hi", 2 * 10**18),
+        ("spike_between", -1),
+        ("jitter_lo", 5),
+        ("spike_every_hi", 3),
     ],
-)  # fmt: skip
+)
 def test_bad_impairments_are_refused(field, value):
     links, flows, routes = setup()
     impairments = np.zeros(2, IMPAIRMENT)

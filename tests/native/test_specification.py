@@ -14,11 +14,16 @@ from ecc.packet.twin.transport import NEWRENO, RACK, SACK
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "engine_specification.md"
-SOURCES = sorted([
-    *(ROOT / "ecc" / "native").rglob("*.[ch]"), *(ROOT / "ecc" / "native").glob("*.py"),
-    *(ROOT / "ecc" / "packet").glob("*.py"), *(ROOT / "ecc" / "models").glob("*.py"),
-    ROOT / "ecc" / "network" / "impairments.py", *(ROOT / "tests" / "native").glob("*.[ch]"),
-])  # fmt: skip
+SOURCES = sorted(
+    [
+        *(ROOT / "ecc" / "native").rglob("*.[ch]"),
+        *(ROOT / "ecc" / "native").glob("*.py"),
+        *(ROOT / "ecc" / "packet").glob("*.py"),
+        *(ROOT / "ecc" / "models").glob("*.py"),
+        ROOT / "ecc" / "network" / "impairments.py",
+        *(ROOT / "tests" / "native").glob("*.[ch]"),
+    ]
+)
 
 pytestmark = pytest.mark.skipif(not (ROOT / "ecc" / "native" / "run" / "engine.c").exists(), reason="no sources")
 
@@ -26,8 +31,10 @@ pytestmark = pytest.mark.skipif(not (ROOT / "ecc" / "native" / "run" / "engine.c
 def clauses() -> dict[int, str]:
     """Number of a clause -> its text."""
     parts = re.split(r"^\*\*S-(\d+)\.\*\*", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {int(number): re.split(r"^## ", text, flags=re.MULTILINE)[0]
-            for number, text in zip(parts[1::2], parts[2::2], strict=True)}  # fmt: skip
+    return {
+        int(number): re.split(r"^## ", text, flags=re.MULTILINE)[0]
+        for number, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
 
 
 def cited(text: str) -> set[int]:

@@ -156,9 +156,9 @@ def test_ecmp_is_a_hash_of_the_flow_alone():
 
 def test_ecmp_is_uniform_over_paths():
     """Chi-squared of 4,000 flows over 16 paths, and of the pairs of paths that data and ACKs take."""
-    taken = np.array([
-        (ecmp_index(16, 3, 100, number, 7), ecmp_index(16, 3, 100, number, 7, is_ack=True)) for number in range(8000)
-    ])  # fmt: skip
+    taken = np.array(
+        [(ecmp_index(16, 3, 100, number, 7), ecmp_index(16, 3, 100, number, 7, is_ack=True)) for number in range(8000)]
+    )
     for counts in (np.bincount(taken[:, 0], minlength=16), np.bincount(taken @ [16, 1], minlength=256)):
         expected = len(taken) / len(counts)
         assert ((counts - expected) ** 2 / expected).sum() < chi2.ppf(0.999, len(counts) - 1)

@@ -54,9 +54,15 @@ def test_all_acks_are_those_of_transfers_too():
 
 def test_goodput_through_losses_and_a_schedule_is_what_is_left():
     network = Network([Link("20 Mb/s", "5 ms"), Link("10 Mb/s", "5 ms")], [Flow([0, 1]), Flow([0, 1])])
-    lossy = Scenario(network, QIRCP(gamma=0.9), 30.0, impairments=[
-        RandomLoss(0.2, link=0), CapacitySchedule(1, [15.0], ["4 Mb/s"]),
-    ])  # fmt: skip
+    lossy = Scenario(
+        network,
+        QIRCP(gamma=0.9),
+        30.0,
+        impairments=[
+            RandomLoss(0.2, link=0),
+            CapacitySchedule(1, [15.0], ["4 Mb/s"]),
+        ],
+    )
     run = simulate(lossy, sample=1.0)
     for when, capacity in ((slice(5.0, 15.0), 9e6), (slice(20.0, 30.0), 3.6e6)):
         rate, goodput = (float(s.sel(time=when).sum("flow").mean()) for s in (run.rate, run.goodput))
@@ -122,7 +128,7 @@ def test_buffers_in_packets_hold_mean_packets_of_fluid():
         (lambda: Flow([0], delayed_acks=2), r"delayed_acks must be \(packets, time\), got 2"),
         (lambda: Flow([0], delayed_acks=(1, 0.1)), "delayed_acks must be >= 2, got 1"),
     ],
-)  # fmt: skip
+)
 def test_bad_values_get_one_line(build, message):
     with pytest.raises(ValueError, match=message) as caught:
         build()
@@ -136,7 +142,7 @@ def test_bad_values_get_one_line(build, message):
         (lambda: Jitter((0, 1), link=0, in_order=1), "in_order must be True or False, got 1"),
         (lambda: CapacitySchedule(0, 1.0, [1e6]), r"times must be a sequence, got 1\.0"),
     ],
-)  # fmt: skip
+)
 def test_wrong_kinds_get_one_line(build, message):
     with pytest.raises(TypeError, match=message):
         build()

@@ -71,9 +71,15 @@ class Peer:
 
 
 _RED = {
-    "thresh_": 10, "maxthresh_": 50, "q_weight_": 0.002, "linterm_": 10, "gentle_": 1, "mean_pktsize_": PACKET,
-    "wait_": 0, "use_mark_p_": 0,
-}  # fmt: skip
+    "thresh_": 10,
+    "maxthresh_": 50,
+    "q_weight_": 0.002,
+    "linterm_": 10,
+    "gentle_": 1,
+    "mean_pktsize_": PACKET,
+    "wait_": 0,
+    "use_mark_p_": 0,
+}
 _VQ = {"mean_pktsize_": PACKET, "ecnlim_": 1.0}
 PEERS = {
     "RED": Peer(REDOfNs2(min_threshold=11, max_threshold=51), "RED", "setbit_", _RED),

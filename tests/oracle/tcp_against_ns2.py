@@ -281,9 +281,17 @@ def in_ns2(case: Case, seed: int) -> Outcome:
     agents = PEERS[case.protocol][1]
     agents = replace(agents, receiver=f"{agents.receiver}/DelAck") if case.delayed else agents
     seen = ns2.run(
-        case.network(seed), case.span[1], PERIOD, LOOK, seed=seed, tick=0.001, rto=case.min_rto or 1.0, window=10_000,
-        agents=agents, loss=case.loss,
-    )  # fmt: skip
+        case.network(seed),
+        case.span[1],
+        PERIOD,
+        LOOK,
+        seed=seed,
+        tick=0.001,
+        rto=case.min_rto or 1.0,
+        window=10_000,
+        agents=agents,
+        loss=case.loss,
+    )
     return _outcome(case, seen.goodput, seen.arrival, seen.queue, seen.drops)
 
 
@@ -350,9 +358,17 @@ def windows(name: str, seeds: int) -> tuple[Any, Any]:
     for seed in range(1, seeds + 1):
         network = case.network(seed)
         theirs = ns2.run(
-            network, case.span[1], _STEP, LOOK, seed=seed, tick=0.001, rto=1.0, window=10_000, agents=agents,
+            network,
+            case.span[1],
+            _STEP,
+            LOOK,
+            seed=seed,
+            tick=0.001,
+            rto=1.0,
+            window=10_000,
+            agents=agents,
             loss=case.loss,
-        )  # fmt: skip
+        )
         scenario = ecc.Scenario(network, protocol, case.span[1], impairments=losses, seed=seed)
         ours = ecc.packet.simulate(scenario, sample=_STEP, record=["env.window"])
         both[0].append(summary(theirs.goodput, theirs.window))

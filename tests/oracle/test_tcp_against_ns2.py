@@ -20,9 +20,16 @@ def extensive(name: str) -> Any:
 
 @pytest.mark.parametrize(
     "name",
-    ["NewReno 50", extensive("Sack 50"), extensive("BIC 50"), "CUBIC 50", "Compound 50", extensive("NewReno 2 delayed"),
-     "Sack 2 delayed"],
-)  # fmt: skip
+    [
+        "NewReno 50",
+        extensive("Sack 50"),
+        extensive("BIC 50"),
+        "CUBIC 50",
+        "Compound 50",
+        extensive("NewReno 2 delayed"),
+        "Sack 2 delayed",
+    ],
+)
 def test_on_a_drop_tail_link(name: str):
     theirs, ours = compared(name, seeds=2)
     assert ours.utilization == pytest.approx(theirs.utilization, rel=0.02)
@@ -33,9 +40,16 @@ def test_on_a_drop_tail_link(name: str):
 
 @pytest.mark.parametrize(
     "name",
-    ["NewReno 1 half", extensive("NewReno 2 half"), extensive("Sack 1 half"), "Sack 2 half", "NewReno 1 RTO",
-     extensive("NewReno 1 long"), "Sack 1 long"],
-)  # fmt: skip
+    [
+        "NewReno 1 half",
+        extensive("NewReno 2 half"),
+        extensive("Sack 1 half"),
+        "Sack 2 half",
+        "NewReno 1 RTO",
+        extensive("NewReno 1 long"),
+        "Sack 1 long",
+    ],
+)
 def test_over_ten_minutes_where_timers_matter(name: str):
     theirs, ours = compared(name, seeds=1)
     assert ours.utilization == pytest.approx(theirs.utilization, rel=0.02)

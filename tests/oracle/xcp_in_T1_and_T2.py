@@ -28,16 +28,20 @@ def main() -> None:
     for name in ("T1", "T2"):
         case = CASES[name]
         fair = case.network.links[0].capacity / case.network.n_flows
-        print(f"\n| {name} | {' | '.join(f'{who} / fair share' for who in case.groups)} | load | swing of the load "
-              "| mean queue [kB] | fair after [s] |\n|" + "---|" * (len(case.groups) + 5))  # fmt: skip
+        print(
+            f"\n| {name} | {' | '.join(f'{who} / fair share' for who in case.groups)} | load | swing of the load "
+            "| mean queue [kB] | fair after [s] |\n|" + "---|" * (len(case.groups) + 5)
+        )
         for variant, run in VARIANTS.items():
             outcomes = [run(case, seed) for seed in seeds]
             seen = mean(outcomes)
             shares = " | ".join(f"{rate / fair:.2f}" for rate in seen.rates.values())
             after = np.array([one.fair_after for one in outcomes])
             when = "-" if np.isinf(after).any() else f"{after.min():.0f} to {after.max():.0f}"
-            print(f"| {variant} | {shares} | {seen.load:.1%} | {seen.swing:.1%} | {seen.queue[0] / 1e3:.1f} | {when} |",
-                  flush=True)  # fmt: skip
+            print(
+                f"| {variant} | {shares} | {seen.load:.1%} | {seen.swing:.1%} | {seen.queue[0] / 1e3:.1f} | {when} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -79,10 +79,23 @@ PARAMS = {"drop": 0.02, "gain": 0.4, "interval": 0.01}
 
 def seen_by_link(link: Any, env: Any) -> float:
     return (
-        0.5 * link.mix + env.now + 1e-6 * env.capacity + 0.001 * env.queue + 0.002 * env.queue_low + env.random
-        + 0.01 * env.flow_queue + 0.1 * env.packet_size + env.kind + 3.0 * env.flow + env.link + 1e-5 * env.buffer
-        + 11.0 * env.ecn + 70.0 * env.sojourn + 0.003 * env.backlog + 40.0 * env.queue_index
-    )  # fmt: skip
+        0.5 * link.mix
+        + env.now
+        + 1e-6 * env.capacity
+        + 0.001 * env.queue
+        + 0.002 * env.queue_low
+        + env.random
+        + 0.01 * env.flow_queue
+        + 0.1 * env.packet_size
+        + env.kind
+        + 3.0 * env.flow
+        + env.link
+        + 1e-5 * env.buffer
+        + 11.0 * env.ecn
+        + 70.0 * env.sojourn
+        + 0.003 * env.backlog
+        + 40.0 * env.queue_index
+    )
 
 
 def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
@@ -150,14 +163,40 @@ def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
 
 def seen_by_flow(flow: Any, env: Any) -> float:
     return (
-        0.5 * flow.mix + env.now + 0.001 * env.packet_size + env.rtt + 2.0 * env.srtt + 3.0 * env.min_rtt + env.kind
-        + 0.01 * env.in_flight + 1e-4 * env.delivered + 1e-3 * env.lost + env.flow + env.random + env.timer
-        + 1e-7 * env.rate + 1e-4 * env.window + 1e-5 * env.size + 0.03 * env.header_bytes
-        + 1e-3 * env.acked + 5.0 * env.recovering + 7.0 * env.recovered + 9.0 * env.undone
+        0.5 * flow.mix
+        + env.now
+        + 0.001 * env.packet_size
+        + env.rtt
+        + 2.0 * env.srtt
+        + 3.0 * env.min_rtt
+        + env.kind
+        + 0.01 * env.in_flight
+        + 1e-4 * env.delivered
+        + 1e-3 * env.lost
+        + env.flow
+        + env.random
+        + env.timer
+        + 1e-7 * env.rate
+        + 1e-4 * env.window
+        + 1e-5 * env.size
+        + 0.03 * env.header_bytes
+        + 1e-3 * env.acked
+        + 5.0 * env.recovering
+        + 7.0 * env.recovered
+        + 9.0 * env.undone
         + 1e-4 * min(env.unsent, 1000000)
-        + 1e-2 * env.marked + 11.0 * env.ece + env.timer_1 + env.timer_2 + env.timer_3 + env.counter
-        + env.control_size + env.control_kind + 13.0 * env.limited_by + env.idle + 3.0 * env.rto
-    )  # fmt: skip
+        + 1e-2 * env.marked
+        + 11.0 * env.ece
+        + env.timer_1
+        + env.timer_2
+        + env.timer_3
+        + env.counter
+        + env.control_size
+        + env.control_kind
+        + 13.0 * env.limited_by
+        + env.idle
+        + 3.0 * env.rto
+    )
 
 
 def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
@@ -494,14 +533,30 @@ def cases(draw: Any, pauses: bool = False) -> Case:
             chosen[k] = [name for name in chosen[k] if name != "on_classify"]
     some_hooks = st.one_of(st.just(list(FLOW_HOOKS)), st.lists(st.sampled_from(FLOW_HOOKS), unique=True))
     return Case(
-        links, flows, routes, chosen, [draw(some_hooks) for _ in flows],
-        [draw(st.integers(0, 3)) for _ in flows], draw(st.sampled_from([0.0, 0.02, 0.2])),
-        draw(st.integers(0, 2**64 - 1)), draw(st.floats(0.1, 1.5)), draw(st.sampled_from([0.001, 0.01, 0.0123])),
-        draw(st.integers(0, n_flows)), draw(st.integers(1, 500)),
-        templates, [draw(some_hooks) for _ in templates], [draw(st.integers(0, 3)) for _ in templates],
-        transfers, draw(st.integers(1, 20)), n_additional, draw_changes(draw, links[:n_links]), impairments,
-        servers, opportunities, quanta,
-    )  # fmt: skip
+        links,
+        flows,
+        routes,
+        chosen,
+        [draw(some_hooks) for _ in flows],
+        [draw(st.integers(0, 3)) for _ in flows],
+        draw(st.sampled_from([0.0, 0.02, 0.2])),
+        draw(st.integers(0, 2**64 - 1)),
+        draw(st.floats(0.1, 1.5)),
+        draw(st.sampled_from([0.001, 0.01, 0.0123])),
+        draw(st.integers(0, n_flows)),
+        draw(st.integers(1, 500)),
+        templates,
+        [draw(some_hooks) for _ in templates],
+        [draw(st.integers(0, 3)) for _ in templates],
+        transfers,
+        draw(st.integers(1, 20)),
+        n_additional,
+        draw_changes(draw, links[:n_links]),
+        impairments,
+        servers,
+        opportunities,
+        quanta,
+    )
 
 
 def advance(engine: Any, case: Case, until: float, handed: int = 0, max_events: int | None = None) -> int:
@@ -519,11 +574,17 @@ def advance(engine: Any, case: Case, until: float, handed: int = 0, max_events: 
 def options_of(case: Case) -> dict[str, Any]:
     """What both engines are given by the same names."""
     return {
-        "seed": case.seed, "sample": case.sample, "n_samples": int(case.duration / case.sample),
-        "n_sampled": case.n_sampled, "n_additional": case.n_additional, "changes": case.changes,
-        "impairments": case.impairments, "quanta": case.quanta, "servers": case.servers,
+        "seed": case.seed,
+        "sample": case.sample,
+        "n_samples": int(case.duration / case.sample),
+        "n_sampled": case.n_sampled,
+        "n_additional": case.n_additional,
+        "changes": case.changes,
+        "impairments": case.impairments,
+        "quanta": case.quanta,
+        "servers": case.servers,
         "opportunities": case.opportunities,
-    }  # fmt: skip
+    }
 
 
 def records_of(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -548,10 +609,19 @@ def engine_of(case: Case, compiled: Any, records: tuple[np.ndarray, ...], **opti
             for name in names:
                 row[name] = table[name]
     return Engine(
-        links, flows, case.routes, header_size=len(REGIONS) * DTYPES[Header].itemsize, trace=1_000_000,
-        histogram=True, templates=templates, record_size=DTYPES[FlowState].itemsize,
-        keep=(records, compiled), reasons=getattr(compiled[1], "reasons", None), **options_of(case), **options,
-    )  # fmt: skip
+        links,
+        flows,
+        case.routes,
+        header_size=len(REGIONS) * DTYPES[Header].itemsize,
+        trace=1_000_000,
+        histogram=True,
+        templates=templates,
+        record_size=DTYPES[FlowState].itemsize,
+        keep=(records, compiled),
+        reasons=getattr(compiled[1], "reasons", None),
+        **options_of(case),
+        **options,
+    )
 
 
 # The protocols of the project ----------------------------------------------------------------------------------------
@@ -610,33 +680,49 @@ def scenarios(draw: Any) -> Scenario:
         way = draw(st.permutations(range(n_links)))
         cut = draw(st.integers(1, n_links))
         start = draw(START_TIMES)
-        flows.append(Flow(
-            way[:cut], start=start, stop=draw(st.sampled_from([None, start + 0.1, start + 0.333])),
-            size=draw(st.sampled_from([None, 700, 30000])), access_delay=draw(TIMES),
-            packet_size=draw(st.sampled_from([500, 1000, 1500, (300, 1500)])),
-            reverse=draw(st.sampled_from([None, list(reversed(way[:cut])), way[cut:] or None])),
-            delayed_acks=draw(st.sampled_from([None, None, (2, 0.04)])),
-            alternatives=[draw(st.permutations(range(n_links)))[:cut] for _ in range(draw(st.integers(0, 2)) * sprays)],
-            spraying=draw(st.sampled_from(["round robin", "random"])),
-            reordering_threshold=draw(st.sampled_from([None, 5])) if sprays else None,
-        ))  # fmt: skip
+        flows.append(
+            Flow(
+                way[:cut],
+                start=start,
+                stop=draw(st.sampled_from([None, start + 0.1, start + 0.333])),
+                size=draw(st.sampled_from([None, 700, 30000])),
+                access_delay=draw(TIMES),
+                packet_size=draw(st.sampled_from([500, 1000, 1500, (300, 1500)])),
+                reverse=draw(st.sampled_from([None, list(reversed(way[:cut])), way[cut:] or None])),
+                delayed_acks=draw(st.sampled_from([None, None, (2, 0.04)])),
+                alternatives=[
+                    draw(st.permutations(range(n_links)))[:cut] for _ in range(draw(st.integers(0, 2)) * sprays)
+                ],
+                spraying=draw(st.sampled_from(["round robin", "random"])),
+                reordering_threshold=draw(st.sampled_from([None, 5])) if sprays else None,
+            )
+        )
     network, seed = Network(links, flows), draw(st.integers(0, 99))
     protocol = mixes(draw, n_links, n_flows) if draw(st.booleans()) else protocols(draw)
     phases = draw(st.sampled_from(["random", "equal", [k / n_links for k in range(n_links)]]))
     link, reordered = draw(st.integers(0, n_links - 1)), draw(st.booleans())
     possible = [
-        RandomLoss(0.05, link=link, kind="all"), RandomLoss(0.5, acks_of="all"),
+        RandomLoss(0.05, link=link, kind="all"),
+        RandomLoss(0.5, acks_of="all"),
         DelaySpikes((5, 20), (0.0, 0.1), link=link),
-        Jitter((0.0, 0.01), link=link, in_order=not reordered), Jitter((0.0, 0.01), acks_of=0, in_order=reordered),
-        CapacitySchedule(link, [0.1, 0.15, 0.4], [2e6, 1e5, 8e6]), Shaper(link, 1e6, 3000),
-        Aggregation((0.0, 0.01), acks_of=0), Aggregation((0.002, 0.01), link=link, max_packets=4, max_size=3000),
+        Jitter((0.0, 0.01), link=link, in_order=not reordered),
+        Jitter((0.0, 0.01), acks_of=0, in_order=reordered),
+        CapacitySchedule(link, [0.1, 0.15, 0.4], [2e6, 1e5, 8e6]),
+        Shaper(link, 1e6, 3000),
+        Aggregation((0.0, 0.01), acks_of=0),
+        Aggregation((0.002, 0.01), link=link, max_packets=4, max_size=3000),
         DeliveryTrace(link, [0.0, 0.002, 0.002, 0.003, 0.009]),
-    ]  # fmt: skip
+    ]
     impairments = draw(st.lists(st.sampled_from(possible), unique=True, max_size=4))
     return Scenario(
-        network, protocol, draw(st.floats(0.2, 1.0)), seed=seed, phases=phases, impairments=impairments,
+        network,
+        protocol,
+        draw(st.floats(0.2, 1.0)),
+        seed=seed,
+        phases=phases,
+        impairments=impairments,
         phase_jitter=draw(st.sampled_from([None, True])),
-    )  # fmt: skip
+    )
 
 
 # One at a time -------------------------------------------------------------------------------------------------------
@@ -647,10 +733,21 @@ def one_flow(**values: Any) -> Case:
     links, flows = new_links(1), new_flows(1)
     links["capacity"], flows["n_forward"] = 8e6, 1
     fields: dict[str, Any] = {
-        "link_hooks": [[]], "flow_hooks": [[]], "modes": [0], "drop": 0.0, "seed": 1, "duration": 0.1, "sample": 0.01,
-        "n_sampled": 1, "max_events": 10**6, "templates": new_flows(0), "template_hooks": [], "template_modes": [],
-        "transfers": new_transfers(0), "chunk": 1,
-    }  # fmt: skip
+        "link_hooks": [[]],
+        "flow_hooks": [[]],
+        "modes": [0],
+        "drop": 0.0,
+        "seed": 1,
+        "duration": 0.1,
+        "sample": 0.01,
+        "n_sampled": 1,
+        "max_events": 10**6,
+        "templates": new_flows(0),
+        "template_hooks": [],
+        "template_modes": [],
+        "transfers": new_transfers(0),
+        "chunk": 1,
+    }
     for name, value in values.items():
         if name in fields:
             fields[name] = value

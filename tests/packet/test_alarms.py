@@ -62,9 +62,14 @@ class Clocked(Protocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {
-            "on_start": start, "on_send": send, "on_receive": receive, "on_ack": ack, "on_timer": expire,
-            "on_count": count, "on_control": answer,
-        }  # fmt: skip
+            "on_start": start,
+            "on_send": send,
+            "on_receive": receive,
+            "on_ack": ack,
+            "on_timer": expire,
+            "on_count": count,
+            "on_control": answer,
+        }
 
 
 def mark(link: Any, header: Any, p: Any, env: Any) -> None:
@@ -197,9 +202,17 @@ def test_checkpoints_and_threads_have_timers_counters_and_control_packets(tmp_pa
     links = [Link("8 Mb/s", "5 ms"), Link("6 Mb/s", "1 ms"), Link("1 Mb/s", "2 ms")]
     flows = [Flow([0, 1], reverse=[2]), Flow([1], access_delay="3 ms", reverse=[2])]
     protocol = DCQCN(
-        "8 Mb/s", interval=0.003, alpha_interval=0.004, increase_interval=0.007, byte_counter=9000, rate_ai=1e5,
-        rate_hai=5e5, min_threshold=2000, max_threshold=20_000, p_max=0.5,
-    )  # fmt: skip
+        "8 Mb/s",
+        interval=0.003,
+        alpha_interval=0.004,
+        increase_interval=0.007,
+        byte_counter=9000,
+        rate_ai=1e5,
+        rate_hai=5e5,
+        min_threshold=2000,
+        max_threshold=20_000,
+        p_max=0.5,
+    )
     scenario = Scenario(Network(links, flows), protocol, 0.3)
     names = ["flow.x", "flow.alpha", "flow.target", "flow.timer_increases", "flow.byte_increases", "flow.marked"]
     whole = simulate(scenario, sample=0.01, record=names)

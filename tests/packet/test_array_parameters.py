@@ -72,12 +72,17 @@ class Policy(Protocol):
 
 
 Scalars = make_dataclass(
-    "Scalars", [(f"w_{k}", float, w) for k, w in enumerate(WEIGHTS)], bases=(Protocol,), frozen=True,
+    "Scalars",
+    [(f"w_{k}", float, w) for k, w in enumerate(WEIGHTS)],
+    bases=(Protocol,),
+    frozen=True,
     namespace={
-        "FlowState": Memory, "transport": "sack", "link_hooks": lambda self: {},
+        "FlowState": Memory,
+        "transport": "sack",
+        "link_hooks": lambda self: {},
         "flow_hooks": lambda self: {"on_start": begin, "on_ack": weigh_scalars, "on_loss": halve},
     },
-)  # fmt: skip
+)
 
 
 class Returned(Policy):

@@ -169,10 +169,22 @@ def tshark(path, *fields):
     names = [*fields, "_ws.expert.message"]
     wanted = [word for name in names for word in ("-e", name)]
     done = subprocess.run(
-        ["tshark", "-r", path, "-T", "json", "-o", "ip.check_checksum:TRUE",
-         "-o", "tcp.analyze_sequence_numbers:FALSE", *wanted],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [
+            "tshark",
+            "-r",
+            path,
+            "-T",
+            "json",
+            "-o",
+            "ip.check_checksum:TRUE",
+            "-o",
+            "tcp.analyze_sequence_numbers:FALSE",
+            *wanted,
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return [{name: one["_source"]["layers"].get(name, [""])[0] for name in names} for one in json.loads(done.stdout)]
 
 

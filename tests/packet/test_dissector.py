@@ -24,9 +24,16 @@ from ecc.packet import simulate
 from ecc.packet.dissector import dissector, headers
 
 HEADERS = {
-    XCP: XCPHeader, RCP: RCPHeader, PIQIRCP: PIQIRCPHeader, JetMax: JetMaxHeader, MaxNet: MaxNetOption, EDN: EDNField,
-    PEDN: EDNField, VCP: VCPField, UTIL: VCPField,
-}  # fmt: skip
+    XCP: XCPHeader,
+    RCP: RCPHeader,
+    PIQIRCP: PIQIRCPHeader,
+    JetMax: JetMaxHeader,
+    MaxNet: MaxNetOption,
+    EDN: EDNField,
+    PEDN: EDNField,
+    VCP: VCPField,
+    UTIL: VCPField,
+}
 LINKS = [Link("5 Mb/s", "5 ms", buffer="30 kB"), Link("5 Mb/s", "5 ms")]
 NETWORK = Network(LINKS, [Flow([0], reverse=[1]), Flow([0], reverse=[1], access_delay="3 ms")])
 needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark (Debian: tshark)")
@@ -59,8 +66,10 @@ def captured(folder, protocol):
 def tshark(script, path, *arguments):
     done = subprocess.run(
         ["tshark", "-X", f"lua_script:{script}", "-r", str(path), *arguments],
-        capture_output=True, text=True, timeout=HANG,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+    )
     assert done.returncode == 0 and "Lua" not in done.stderr + done.stdout, done.stderr
     return done.stdout
 

@@ -289,20 +289,22 @@ def one_flow(**options: Any) -> Network:
         (one_flow(packet_size=(500, 1500)), FAST(), QUEUES + "for a flow with packets of several sizes"),
         (one_flow(writes="1 Mb/s"), FAST(), "^writes must be None except in packet runs"),
         (
-            Network.dumbbell("20 Mb/s", rtts=["50 ms"], buffer="100 kB"), FAST(),
+            Network.dumbbell("20 Mb/s", rtts=["50 ms"], buffer="100 kB"),
+            FAST(),
             r"^start must be 'empty' if a queue of the equilibrium exceeds the buffer \(100000 bytes\), got "
             r"201000 bytes in 201 packets \(link 0\)$",
         ),
         (CROSSED, PEDN(), "^PEDN has no packet runs from the equilibrium: it does not define link_at$"),
         (CROSSED, HPCC(base_rtt="50 ms"), "^HPCC has no packet runs from the equilibrium: it does not define link_at$"),
         (
-            CROSSED, WithoutState(),
+            CROSSED,
+            WithoutState(),
             "^WithoutState has no packet runs from the equilibrium: it does not define link_at and flow_at$",
         ),
         (CROSSED, Vivace(), "^start must be 'empty' for packets of Vivace: its rates depend on earlier monitor"),
         (CROSSED, over(NewReno(), FQCoDel()), "FQCoDel has no linear model"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_begin_with_queues_is_refused_in_one_line(network, protocol, reason):
     with pytest.raises((ValueError, ecc.LinearizationError), match=reason):
         ecc.packet.simulate(Scenario(network, protocol, 1.0), start="equilibrium")

@@ -97,9 +97,11 @@ def crossing_of(draw: Any, setup: Setup, frames: Frames, hop: int, header: bytes
     time, sent, offset = (draw(st.integers(0, 4 * 10**18)) for _ in range(3))
     offset = min(offset, (2**63 - 1) // 4)
     rest = frames.crossing_size - CROSSING.size - len(header)
-    return CROSSING.pack(time, sent, offset, size, draw(st.integers(0, 1)), hop) + header + draw(
-        st.binary(min_size=rest, max_size=rest)
-    )  # fmt: skip
+    return (
+        CROSSING.pack(time, sent, offset, size, draw(st.integers(0, 1)), hop)
+        + header
+        + draw(st.binary(min_size=rest, max_size=rest))
+    )
 
 
 @pytest.mark.property
@@ -234,8 +236,11 @@ def siphash(key: bytes, data: bytes) -> bytes:
     """SipHash-2-4, from its paper."""
     k0, k1 = struct.unpack("<QQ", key)
     v = [
-        k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573,
-    ]  # fmt: skip
+        k0 ^ 0x736F6D6570736575,
+        k1 ^ 0x646F72616E646F6D,
+        k0 ^ 0x6C7967656E657261,
+        k1 ^ 0x7465646279746573,
+    ]
     mask = 2**64 - 1
 
     def rotate(x: int, n: int) -> int:
@@ -462,8 +467,10 @@ def test_tshark_shows_headers_and_what_the_engine_needs(tmp_path: Path, name: st
     wanted = [part for field in fields for part in ("-e", field)]
     done = subprocess.run(
         ["tshark", "-X", f"lua_script:{script}", "-r", str(path), "-T", "fields", "-E", "separator=;", *wanted],
-        capture_output=True, text=True, timeout=HANG,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+    )
     assert done.returncode == 0 and "Lua" not in done.stderr + done.stdout, done.stderr
     found = [line.split(";") for line in done.stdout.splitlines()]
     assert len(found) == len(rows)

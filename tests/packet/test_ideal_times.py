@@ -22,8 +22,11 @@ def alone(network, duration=1.0, **fields):
 @settings(max_examples=60)
 @given(
     st.lists(st.sampled_from([1e9, 2e9, 2.5e9, 10e9]), min_size=1, max_size=5),
-    st.integers(1, 40_000), st.integers(100, 1500), st.booleans(), st.integers(0, 3),
-)  # fmt: skip
+    st.integers(1, 40_000),
+    st.integers(100, 1500),
+    st.booleans(),
+    st.integers(0, 3),
+)
 def test_a_flow_alone_takes_its_ideal_time(capacities, size, packet, ack_links, n_back):
     n = len(capacities)
     links = [Link(capacity, 1e-6 * (k + 1)) for k, capacity in enumerate(capacities)] + [Link(3e9, 2e-6)] * n_back
@@ -36,18 +39,21 @@ def test_a_flow_alone_takes_its_ideal_time(capacities, size, packet, ack_links, 
 def test_headers_and_transfers_count():
     """Transfers have their templates' routes, and packets and ACKs the headers of their protocol."""
     links = [Link("1 Gb/s", "1 us"), Link("3 Gb/s", "1 us"), Link("1 Gb/s", "2 us")]
-    rows = [Flow([0, 1], 1e-3 * k, size=size, access_delay=d * 1e-6, reverse=[2] if k % 2 else None)
-            for k, (size, d) in enumerate([(500, 0), (1000, 3), (1001, 5), (25_999, 1), (64_000, 0)])]  # fmt: skip
+    rows = [
+        Flow([0, 1], 1e-3 * k, size=size, access_delay=d * 1e-6, reverse=[2] if k % 2 else None)
+        for k, (size, d) in enumerate([(500, 0), (1000, 3), (1001, 5), (25_999, 1), (64_000, 0)])
+    ]
     net = Network(links, [Flow([1], start=0.5)])
     run = ecc.packet.simulate(ecc.Scenario(net, EAGER, 0.1, Workload(transfers=rows)))
     taken, ideal = (run.flows[name].to_numpy() for name in ("completion_time", "ideal_time"))
     assert (taken[1:] == ideal[1:]).all()
     assert np.isnan(run.flows["ideal_time"][0])  # endless
     ideal = [
-        ecc.packet.simulate(ecc.Scenario(Network(links, [rows[3]]), ecc.models.XCP(), 1.0, header_bytes=counted))
-        .flows["ideal_time"][0]
+        ecc.packet.simulate(ecc.Scenario(Network(links, [rows[3]]), ecc.models.XCP(), 1.0, header_bytes=counted)).flows[
+            "ideal_time"
+        ][0]
         for counted in (False, True)
-    ]  # fmt: skip
+    ]
     data, ack = ecc.models.XCP().header_bytes
     assert ideal[1] - ideal[0] == pytest.approx(8e-9 * (26 * data + ack) + 8 / 3e9 * data, rel=1e-6)
 

@@ -115,11 +115,15 @@ def check(scenario: Scenario) -> None:
         ]
         mean, peak = queue_of(log, link, n)
         expected = {
-            "utilization": 8.0 * total("departed", link) / (spec.capacity * end), "arrival": 8.0 * offered / end,
-            "load": 8.0 * offered / end / spec.capacity, "dropped": dropped, "loss": dropped / max(offered, 1),
-            "peak_loss": max(shares), "mean_queue": mean,
+            "utilization": 8.0 * total("departed", link) / (spec.capacity * end),
+            "arrival": 8.0 * offered / end,
+            "load": 8.0 * offered / end / spec.capacity,
+            "dropped": dropped,
+            "loss": dropped / max(offered, 1),
+            "peak_loss": max(shares),
+            "mean_queue": mean,
             "lossy_time": PERIOD * sum(bool(d) for d in by_sample(log["dropped"][link], n)),
-        }  # fmt: skip
+        }
         for name, number in expected.items():
             assert value(name, link=link) == pytest.approx(number, rel=1e-9, abs=1e-9), name
         assert value("peak_queue", link=link) >= peak

@@ -44,11 +44,13 @@ def discipline(kind, gain, m=1, wide=1, own=None, **more):
     settings = {
         PI: {"a": A * gain / long, "b": B * gain / long, "reference": REFERENCE * long},
         RED: {
-            "min_threshold": LOW * long, "max_threshold": HIGH * long, "p_max": P_MAX / wide**2,
+            "min_threshold": LOW * long,
+            "max_threshold": HIGH * long,
+            "p_max": P_MAX / wide**2,
             "weight": WEIGHT * gain / long,
         },
         PI2: {"alpha": ALPHA * gain, "beta": BETA * gain, "interval": TICK[PI2], "target": TARGET},
-    }[kind]  # fmt: skip
+    }[kind]
     return (own or kind)(mark=True, **settings, **more)
 
 
@@ -127,8 +129,10 @@ def test_windows_cut_at_once_have_the_mean_and_the_moments_of_aimd():
 
 @pytest.mark.parametrize("kind", LINEAR)
 def test_many_windows_lose_stability_sooner_than_their_mean(kind):
-    for model, (part, frequency) in ((partial(Windows, packet=0.0, dead=0.0, late=0.0), AT_ONCE[kind]),
-                                     (Windows, PACKETS[kind])):  # fmt: skip
+    for model, (part, frequency) in (
+        (partial(Windows, packet=0.0, dead=0.0, late=0.0), AT_ONCE[kind]),
+        (Windows, PACKETS[kind]),
+    ):
         loop = Loop(kind, model)
         assert loop.boundary(1.05 * part * LINEAR[kind], 0.95 * frequency) == pytest.approx(
             [part * LINEAR[kind], frequency], rel=1e-3

@@ -470,11 +470,25 @@ def crossing_of(engine: Engine, to: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("time", -1), ("time", 0), ("time", 2**62), ("sent", -1), ("sent", 2**62), ("offset", -1), ("offset", 2**62),
-        ("size", 0), ("size", 2**31), ("flow", -1), ("flow", 1), ("hop", -2), ("hop", -1), ("hop", 1), ("hop", 2),
-        ("hop", 3), ("hop", 2**62),
+        ("time", -1),
+        ("time", 0),
+        ("time", 2**62),
+        ("sent", -1),
+        ("sent", 2**62),
+        ("offset", -1),
+        ("offset", 2**62),
+        ("size", 0),
+        ("size", 2**31),
+        ("flow", -1),
+        ("flow", 1),
+        ("hop", -2),
+        ("hop", -1),
+        ("hop", 1),
+        ("hop", 2),
+        ("hop", 3),
+        ("hop", 2**62),
     ],
-)  # fmt: skip
+)
 def test_a_crossing_that_is_wrong_is_refused_and_changes_nothing(field: str, value: int, compiled: Any) -> None:
     case, of = two_links()
     parts = np.array([0, 1, 0, 0])

@@ -167,21 +167,31 @@ def test_without_phases_and_ties_numbering_flows_otherwise_permutes_results(prot
     if isinstance(protocol, BBRv1):
         rtts, starts, order = rtts[:1], starts[:1], [0]  # draws its phases in the cycle
     runs = [
-        simulate(Scenario(
-            Network.dumbbell("10 Mb/s", rtts=[rtts[k] for k in ks], buffer="20 kB", starts=[starts[k] for k in ks],
-                             delay=0.001), protocol, 3.0, phase_jitter=False))
+        simulate(
+            Scenario(
+                Network.dumbbell(
+                    "10 Mb/s", rtts=[rtts[k] for k in ks], buffer="20 kB", starts=[starts[k] for k in ks], delay=0.001
+                ),
+                protocol,
+                3.0,
+                phase_jitter=False,
+            )
+        )
         for ks in (range(len(rtts)), order)
-    ]  # fmt: skip
+    ]
     assert np.array_equal(runs[0].goodput.to_numpy()[:, order], runs[1].goodput.to_numpy())
 
 
 def test_with_phases_the_number_of_a_flow_says_nothing_about_what_it_loses():
     """Of 60 incasts of three equal flows, simultaneous starts included, each number loses as much."""
     network = Network.dumbbell("1 Gb/s", rtts=[1e-4] * 3, buffer="20 kB", sizes=["150 kB"] * 3)
-    found = np.array([
-        simulate(Scenario(network, NewReno(), 1.0, seed=seed, phase_jitter=True), sample=0.5).flows["lost"]
-        for seed in range(1, 61)
-    ], float)  # fmt: skip
+    found = np.array(
+        [
+            simulate(Scenario(network, NewReno(), 1.0, seed=seed, phase_jitter=True), sample=0.5).flows["lost"]
+            for seed in range(1, 61)
+        ],
+        float,
+    )
     error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
     assert np.all(np.abs(found.mean(axis=0) - found.mean()) < 3 * error)
 

@@ -160,7 +160,7 @@ def test_flows_are_named_by_index_range_or_default(flows, expected):
             r"protocol links must name one router of each protocol for link 0, got RCP\(.*RCP\(alpha=0.1",
         ),
     ],
-)  # fmt: skip
+)
 def test_mappings_that_make_no_sense_are_refused_in_one_line(mapping, message):
     with pytest.raises((ValueError, TypeError), match=message):
         Scenario(TWO, mapping, 1.0)

@@ -189,9 +189,13 @@ def test_poisson_packets_wait_as_pollaczek_and_khinchine_say(load):
     state, empty = np.zeros(1, [("nothing", "f8")]), np.dtype([("nothing", "f8")])
     hooks = compile_hooks({"on_send": poisson_on_send}, state.dtype, empty, params.dtype, FLOW_ENV)
     flow = {
-        "rate": 1e6, "wants_random": 1, "state": addresses(state)[0], "params": addresses(params)[0],
-        "on_send": hooks["on_send"], "size": 1000 * n,
-    }  # fmt: skip
+        "rate": 1e6,
+        "wants_random": 1,
+        "state": addresses(state)[0],
+        "params": addresses(params)[0],
+        "on_send": hooks["on_send"],
+        "size": 1000 * n,
+    }
     keep = (state, params, hooks)
     engine = run([{"capacity": 8e6}], [flow], 2.0 * n * takes / load, header_size=8, seed=7, keep=keep)
     sends, acks = times_of(engine, Kind.SEND), times_of(engine, Kind.ACK)

@@ -63,11 +63,18 @@ def run_over(network: Network, protocol: Window, duration: float, *impairments: 
 def test_one_loss_is_found_at_three_segments_beyond_it() -> None:
     engine, flow = run(Window("rack", first=10, grows=False, drops=(3,)), duration=0.0925)
     assert sent(engine) == [
-        *BURST, *CLOCKED, (34.0, 13), (35.0, 14),
+        *BURST,
+        *CLOCKED,
+        (34.0, 13),
+        (35.0, 14),
         (36.0, 3),  # 12 are outstanding, of which 3 are sacked: 9 with this, the window is 6 from now on
-        (62.0, 15), (63.0, 16), (64.0, 17), (65.0, 18), (66.0, 19),
+        (62.0, 15),
+        (63.0, 16),
+        (64.0, 17),
+        (65.0, 18),
+        (66.0, 19),
         (67.0, 20),  # the gap is filled, 15 were in flight when it was found: the recovery ends
-    ]  # fmt: skip
+    ]
     assert (flow["losses"], flow["flight"], flow["recovered"]) == (1, 12_000, 1)
     assert engine.flow_results[0]["retransmitted"] == 1000
 

@@ -65,8 +65,12 @@ class Media(Protocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {
-            "on_start": start, "on_send": send, "on_receive": receive, "on_report": report, "on_control": adapt,
-        }  # fmt: skip
+            "on_start": start,
+            "on_send": send,
+            "on_receive": receive,
+            "on_report": report,
+            "on_control": adapt,
+        }
 
 
 def start(flow: Any, header: Any, p: Any, env: Any) -> None:
@@ -159,14 +163,21 @@ def case() -> Scenario:
     """Flows with and without reverse links and transports, losses, and transfers."""
     links = [Link("8 Mb/s", "5 ms", buffer="20 kB"), Link("6 Mb/s", "4 ms", buffer="20 kB"), Link("1 Mb/s", "2 ms")]
     flows = [
-        Flow([0, 1], reverse=[2]), Flow([1], access_delay="3 ms", reverse=[2]), Flow([0], access_delay="2 ms"),
+        Flow([0, 1], reverse=[2]),
+        Flow([1], access_delay="3 ms", reverse=[2]),
+        Flow([0], access_delay="2 ms"),
         Flow([0, 1], delayed_acks=(2, "20 ms"), stop=0.7),
-    ]  # fmt: skip
+    ]
     media = Media(rate=3e6, gain=0.4, report_interval=0.013)
     hosts = {
-        "flows": {0: media, 1: replace(media, transport="sack"), 2: media, 3: replace(media, transport="rack"),
-                  "default": media},
-    }  # fmt: skip
+        "flows": {
+            0: media,
+            1: replace(media, transport="sack"),
+            2: media,
+            3: replace(media, transport="rack"),
+            "default": media,
+        },
+    }
     workload = Workload(arrivals=[Arrivals([0], 0.05, 30_000, access_delay="1 ms")])
     losses = [ecc.network.impairments.RandomLoss(0.02, link=0), ecc.network.impairments.RandomLoss(0.05, acks_of=[2])]
     return Scenario(Network(links, flows), hosts, 1.5, workload=workload, impairments=losses, seed=5)

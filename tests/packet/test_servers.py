@@ -134,9 +134,12 @@ def test_packets_of_different_sizes_share_opportunities():
     network = Network([Link("8 Mb/s")], [Flow([0], packet_size=(40, 1500))])
     times = [3, 3, 5, 9, 14]
     scenario = Scenario(
-        network, {"flows": ConstantRate("1.5 Mb/s"), "links": DropTail()}, 2.0, seed=4,
+        network,
+        {"flows": ConstantRate("1.5 Mb/s"), "links": DropTail()},
+        2.0,
+        seed=4,
         impairments=[DeliveryTrace(0, [time / 1000.0 for time in times])],
-    )  # fmt: skip
+    )
     trace = simulate(scenario, trace=100_000).trace
     sends = trace[trace["event"] == "send"]
     offsets = sends["value"].to_numpy()
@@ -234,9 +237,11 @@ def test_a_link_that_schedules_sends_bursts_too():
 
 def test_acks_come_in_bursts_where_they_have_no_link():
     given = Scenario(
-        Network.dumbbell("10 Mb/s", rtts=[0.04], packet_size=SIZE), NewReno(transport="sack"), 10.0,
+        Network.dumbbell("10 Mb/s", rtts=[0.04], packet_size=SIZE),
+        NewReno(transport="sack"),
+        10.0,
         impairments=[Aggregation(("20 ms", "20 ms"), acks_of="all")],
-    )  # fmt: skip
+    )
     run = simulate(given, trace=50_000)
     trace = run.trace
     acks = np.unique(np.round(trace[trace["event"] == "ack"]["time"].to_numpy(), 9), return_counts=True)

@@ -262,15 +262,26 @@ def sends_at_random(flow, header, p, env):
 @pytest.mark.parametrize(
     ("side", "name", "hook", "wanted", "message"),
     [
-        ("link", "on_arrival", reads_random, "random",
-         r"hook on_arrival, reads_random .*: draws_below .* line \d+ reads env.random, which is 0 unless required_env"),
+        (
+            "link",
+            "on_arrival",
+            reads_random,
+            "random",
+            r"hook on_arrival, reads_random .*: draws_below .* line \d+ reads env.random, which is 0 unless "
+            r"required_env",
+        ),
         ("link", "on_arrival", reads_flow_queue, "flow_queue", r"reads env.flow_queue, which is 0 unless required_env"),
         ("flow", "on_ack", sends_at_random, "random", r"sends_at_random .* reads env.random, which is 0 unless"),
-        ("link", "on_arrival", reads_sojourn, None,
-         r"reads env.sojourn, which is 0 there: only on_dequeue, on_drop, on_interval have it"),
+        (
+            "link",
+            "on_arrival",
+            reads_sojourn,
+            None,
+            r"reads env.sojourn, which is 0 there: only on_dequeue, on_drop, on_interval have it",
+        ),
         ("link", "on_dequeue", reads_sojourn, "", ""),
     ],
-)  # fmt: skip
+)
 def test_hooks_that_read_what_would_always_be_zero_are_refused(side, name, hook, wanted, message):
     class Reading(QIRCP):
         def link_hooks(self):

@@ -113,9 +113,16 @@ def test_whoever_comes_while_a_run_is_advanced_is_refused(digest: int, tmp_path)
     assert begun.wait(HANG)
     engine = run._engine
     for access in (
-        run.advance, run.trajectory, run.close, lambda: run.save(tmp_path / "run.ckpt"), engine.save,
-        engine.take_finished, lambda: engine.stats, lambda: engine.histogram, lambda: engine.advance(1.0),
-    ):  # fmt: skip
+        run.advance,
+        run.trajectory,
+        run.close,
+        lambda: run.save(tmp_path / "run.ckpt"),
+        engine.save,
+        engine.take_finished,
+        lambda: engine.stats,
+        lambda: engine.histogram,
+        lambda: engine.advance(1.0),
+    ):
         with pytest.raises(EccError, match=REFUSED):
             access()
     assert 0.0 < run.now < 20.0 and run.stopped == "paused"

@@ -139,13 +139,18 @@ CLOCKED = [(31.0, 10), (32.0, 11), (33.0, 12)]  # by the ACKs of the first three
 def test_one_loss(transport: str) -> None:
     engine, flow = run(Window(transport, first=10, grows=False, drops=(3,)), duration=0.0995)
     assert sent(engine) == [
-        *BURST, *CLOCKED,
-        (34.0, 13), (35.0, 14),  # limited transmit, RFC 3042
+        *BURST,
+        *CLOCKED,
+        (34.0, 13),
+        (35.0, 14),  # limited transmit, RFC 3042
         (36.0, 3),  # the third duplicate; 10 were in flight, the window is 5 from now on
-        (63.0, 15), (64.0, 16), (65.0, 17), (66.0, 18),  # once 8 of those 12 beyond it have left the network
+        (63.0, 15),
+        (64.0, 16),
+        (65.0, 17),
+        (66.0, 18),  # once 8 of those 12 beyond it have left the network
         (67.0, 19),  # the repeated packet has filled the gap: up to 15, which ends it
         (94.0, 20),
-    ]  # fmt: skip
+    ]
     assert (flow["losses"], flow["timeouts"], flow["flight"], flow["recovered"]) == (1, 0, 10_000, 1)
     result = engine.flow_results[0]
     assert result["retransmitted"] == result["lost"] == 1000 and flow["acked"] == result["delivered"] == 20_000
@@ -154,25 +159,41 @@ def test_one_loss(transport: str) -> None:
 def test_two_losses_of_newreno_take_two_round_trips() -> None:
     engine, flow = run(Window("newreno", first=10, grows=False, drops=(3, 6)), duration=0.104)
     assert sent(engine) == [
-        *BURST, *CLOCKED, (34.0, 13), (35.0, 14), (36.0, 3),
-        (64.0, 15), (65.0, 16), (66.0, 17),
-        (67.0, 6), (67.0, 18),  # a partial ACK of 3 packets: 10 duplicates count as 10 - 3 + 1
-        (95.0, 19), (96.0, 20), (97.0, 21),
+        *BURST,
+        *CLOCKED,
+        (34.0, 13),
+        (35.0, 14),
+        (36.0, 3),
+        (64.0, 15),
+        (65.0, 16),
+        (66.0, 17),
+        (67.0, 6),
+        (67.0, 18),  # a partial ACK of 3 packets: 10 duplicates count as 10 - 3 + 1
+        (95.0, 19),
+        (96.0, 20),
+        (97.0, 21),
         (98.0, 22),  # a full ACK, of 18
         (99.0, 23),
-    ]  # fmt: skip
+    ]
     assert (flow["losses"], flow["recovered"]) == (1, 1)
 
 
 def test_two_losses_of_sack_take_one_round_trip() -> None:
     engine, flow = run(Window("sack", first=10, grows=False, drops=(3, 6)), duration=0.1005)
     assert sent(engine) == [
-        *BURST, *CLOCKED, (34.0, 13), (35.0, 14), (36.0, 3),
+        *BURST,
+        *CLOCKED,
+        (34.0, 13),
+        (35.0, 14),
+        (36.0, 3),
         (63.0, 6),  # held for lost since 38, when three packets beyond it were sacked; pipe is 4 now
-        (64.0, 15), (65.0, 16), (66.0, 17), (67.0, 18),
+        (64.0, 15),
+        (65.0, 16),
+        (66.0, 17),
+        (67.0, 18),
         (94.0, 19),  # a full ACK
         (95.0, 20),
-    ]  # fmt: skip
+    ]
     assert (flow["losses"], flow["recovered"]) == (1, 1)
 
 
@@ -272,9 +293,16 @@ def test_nothing_is_lost_before_an_answer_can_be_back(name: str, rtt: float) -> 
 def test_after_a_timeout_all_is_sent_again_in_slow_start(transport: str) -> None:
     engine, flow = run(Window(transport, first=4, drops=(0, 1, 2, 3)), duration=1.1)
     assert sent(engine) == [
-        *BURST[:4], (1000.0, 0), (1031.0, 1), (1031.0, 2),  # ssthresh is 2
-        (1062.0, 3), (1063.0, 4), (1093.0, 5), (1093.0, 6), (1094.0, 7),  # 2.5, 2.9, 3.2, 3.6 packets
-    ]  # fmt: skip
+        *BURST[:4],
+        (1000.0, 0),
+        (1031.0, 1),
+        (1031.0, 2),  # ssthresh is 2
+        (1062.0, 3),
+        (1063.0, 4),
+        (1093.0, 5),
+        (1093.0, 6),
+        (1094.0, 7),  # 2.5, 2.9, 3.2, 3.6 packets
+    ]
     assert flow["timeouts"] == 1 and engine.flow_results[0]["retransmitted"] == 4000
 
 
@@ -341,23 +369,33 @@ def impaired_scenarios(draw: Any) -> Scenario:
     links.append(Link("1 Mb/s", 0.005))
     flows = []
     for _ in range(draw(st.integers(1, 3))):
-        flows.append(Flow(
-            [0], access_delay=draw(st.sampled_from([0.0, 0.01])), size=draw(st.integers(1, 60_000)),
-            packet_size=draw(st.sampled_from([500, 1000, (300, 1500)])), reverse=draw(st.sampled_from([None, [1]])),
-            delayed_acks=draw(st.sampled_from([None, (2, 0.04)])), start=draw(st.sampled_from([0.0, 0.1])),
-            stop=draw(st.sampled_from([None, None, 0.3])),
-        ))  # fmt: skip
+        flows.append(
+            Flow(
+                [0],
+                access_delay=draw(st.sampled_from([0.0, 0.01])),
+                size=draw(st.integers(1, 60_000)),
+                packet_size=draw(st.sampled_from([500, 1000, (300, 1500)])),
+                reverse=draw(st.sampled_from([None, [1]])),
+                delayed_acks=draw(st.sampled_from([None, (2, 0.04)])),
+                start=draw(st.sampled_from([0.0, 0.1])),
+                stop=draw(st.sampled_from([None, None, 0.3])),
+            )
+        )
     possible: list[Impairment] = [
-        RandomLoss(draw(st.sampled_from([0.02, 0.1, 0.3])), link=0), RandomLoss(0.3, acks_of="all"),
-        RandomLoss(0.2, link=1, kind="all"), Jitter((0.0, 0.02), link=0, in_order=False),
+        RandomLoss(draw(st.sampled_from([0.02, 0.1, 0.3])), link=0),
+        RandomLoss(0.3, acks_of="all"),
+        RandomLoss(0.2, link=1, kind="all"),
+        Jitter((0.0, 0.02), link=0, in_order=False),
         Jitter((0.0, 0.02), acks_of="all", in_order=False),
-    ]  # fmt: skip
+    ]
     first = draw(st.sampled_from([0.0, 2.0, 20.0]))
     protocol = Window(
-        draw(st.sampled_from(["newreno", "sack", "rack"])), first,
+        draw(st.sampled_from(["newreno", "sack", "rack"])),
+        first,
         rate=draw(st.sampled_from([0.0, 1e6])) if first else 1e6,
-        min_rto=draw(st.sampled_from([0.01, 0.2])), receiver_window=draw(st.sampled_from([0, 0, 3000])),
-    )  # fmt: skip
+        min_rto=draw(st.sampled_from([0.01, 0.2])),
+        receiver_window=draw(st.sampled_from([0, 0, 3000])),
+    )
     impairments = draw(st.lists(st.sampled_from(possible), unique=True, max_size=4))
     # timeouts back off to 64 s: with these losses a transfer may take many minutes
     return Scenario(Network(links, flows), protocol, 3000.0, seed=draw(st.integers(0, 99)), impairments=impairments)

@@ -64,14 +64,22 @@ def both_engines(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, n
             for state, names in zip(states, chosen, strict=True)
         ]
         for states, chosen, table in zip(
-            records, (case.link_hooks, case.flow_hooks, case.template_hooks), (LINK_TABLE, FLOW_TABLE, FLOW_TABLE),
+            records,
+            (case.link_hooks, case.flow_hooks, case.template_hooks),
+            (LINK_TABLE, FLOW_TABLE, FLOW_TABLE),
             strict=False,
         )
-    ]  # fmt: skip
+    ]
     twin = Twin(
-        case.links, case.flows, case.routes, *agents[:2], dict.fromkeys(REGIONS, DTYPES[Header]),
-        templates=case.templates, template_ends=agents[2], **options_of(case),
-    )  # fmt: skip
+        case.links,
+        case.flows,
+        case.routes,
+        *agents[:2],
+        dict.fromkeys(REGIONS, DTYPES[Header]),
+        templates=case.templates,
+        template_ends=agents[2],
+        **options_of(case),
+    )
     return engine_of(case, compiled, records), twin, *records[:2]
 
 

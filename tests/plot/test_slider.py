@@ -161,8 +161,9 @@ def test_cells_tell_their_numbers_in_one_unit_on_axes_of_one_range():
 def test_curves_of_one_name_and_two_colors_have_two_entries_in_the_legend():
     made = small_multiples_figure({"one": run(1e6, 1), "nine": run(1e6, 9)}, columns=1)
     assert [trace.line.color for trace in made.data if trace.name == "flow 0" and trace.showlegend] == [
-        run(1e6, 1).data[0].line.color, run(1e6, 9).data[0].line.color,
-    ]  # fmt: skip
+        run(1e6, 1).data[0].line.color,
+        run(1e6, 9).data[0].line.color,
+    ]
 
 
 def test_figures_of_any_kind_stand_side_by_side():
@@ -170,9 +171,11 @@ def test_figures_of_any_kind_stand_side_by_side():
     loop = {"L": (w, 1.5 * np.exp(-1j * w) / (1j * w))}
     time = np.array([0.0, 1.0])
     kinds = [
-        (nyquist_figure(loop), 2), (bode_figure(loop), 2), (root_figure({"a": [-1.0]}, sampled=True), 1),
+        (nyquist_figure(loop), 2),
+        (bode_figure(loop), 2),
+        (root_figure({"a": [-1.0]}, sampled=True), 1),
         (stability_map_figure([1.0, 2.0], [1.0, 2.0], [[0.5, 1.5], [0.6, 1.2]]), 1),
-    ]  # fmt: skip
+    ]
     for one, panels in kinds:
         made = small_multiples_figure({"a": one, "b": one})
         assert len(made.data) == 2 * len(one.data)

@@ -88,9 +88,17 @@ def test_of_flows_that_do_not_move_as_one_no_limit_cycle_is_given(capsys):
 def test_the_verdict_comes_first_then_the_interval_then_margins_then_notes():
     lines = repr(analyze(ecc.models.XCP(), ONE)).splitlines()
     order = [
-        "with the queue kept >= 0", "linear model *", "at alpha = 0.4 *", "stable for alpha *", "gain margin *",
-        "* not the loop of XCP", "published", "runs", "assumed", "note",
-    ]  # fmt: skip
+        "with the queue kept >= 0",
+        "linear model *",
+        "at alpha = 0.4 *",
+        "stable for alpha *",
+        "gain margin *",
+        "* not the loop of XCP",
+        "published",
+        "runs",
+        "assumed",
+        "note",
+    ]
     places = [next(k for k, line in enumerate(lines) if line.strip().startswith(word)) for word in order]
     assert places == sorted(places)
 

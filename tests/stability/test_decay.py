@@ -46,9 +46,13 @@ def test_decay_is_that_of_the_linear_model(name, time):
     expected = np.log(linear.spectral_radius) / T if time == "discrete" else linear.spectral_abscissa
     scenario = Scenario(network, protocol, end)
     run = simulate(
-        scenario, sample=max(T, 0.02) if time == "continuous" else T, time=time, start="equilibrium", perturbation=1e-5,
+        scenario,
+        sample=max(T, 0.02) if time == "continuous" else T,
+        time=time,
+        start="equilibrium",
+        perturbation=1e-5,
         rtol=1e-11,
-    )  # fmt: skip
+    )
     at = run.data["time"].to_numpy()
     deviation = run.rate.to_numpy()[:, 0] / protocol.equilibrium(network).rates[0] - 1.0
     found = decay(at[at > begin], deviation[at > begin])

@@ -46,9 +46,13 @@ def test_recurrence_without_delay_in_closed_form():
 
 @pytest.mark.parametrize(
     "protocol, parameter, time",
-    [(PIQIRCP(), "alpha", "continuous"), pytest.param(PIQIRCP(), "alpha", "discrete", marks=pytest.mark.slow),
-     pytest.param(RCP(alpha=0.4), "beta", "continuous", marks=pytest.mark.slow), (RCP(alpha=0.4), "beta", "discrete")],
-)  # fmt: skip
+    [
+        (PIQIRCP(), "alpha", "continuous"),
+        pytest.param(PIQIRCP(), "alpha", "discrete", marks=pytest.mark.slow),
+        pytest.param(RCP(alpha=0.4), "beta", "continuous", marks=pytest.mark.slow),
+        (RCP(alpha=0.4), "beta", "discrete"),
+    ],
+)
 def test_scales(protocol, parameter, time):
     rtts = (0.02, 0.05)
     found = hopf(protocol, net(*rtts), parameter, time)

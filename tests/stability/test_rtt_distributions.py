@@ -80,8 +80,10 @@ def test_half_is_the_largest_alpha_that_every_mix_bears():
     """The boundary of an average that is ever slower tends to D/(2D - 1): no bound in d alone is larger."""
     for steps in (1, 40):
         edge = steps / (2 * steps - 1)
-        exact = [critical_gain(PIQIRCP(tau1=tau1, tau2=0.0), net([0.01 * steps]), "alpha", "discrete").value
-                 for tau1 in (1e-2, 1e-4)]  # fmt: skip
+        exact = [
+            critical_gain(PIQIRCP(tau1=tau1, tau2=0.0), net([0.01 * steps]), "alpha", "discrete").value
+            for tau1 in (1e-2, 1e-4)
+        ]
         assert exact[1] == pytest.approx(edge, rel=2e-3)
         assert edge * (1 - 1e-9) <= exact[1] <= exact[0] * (1 + 1e-9)
 

@@ -104,9 +104,13 @@ def growth(rtts, perturbation=1e-4, duration=25.0, **gains):
     network = Network.dumbbell("100 Mb/s", rtts)
     protocol = XCP(**gains)
     run = simulate(
-        Scenario(network, protocol, duration), sample=0.02, start="equilibrium", perturbation=perturbation, rtol=1e-9,
+        Scenario(network, protocol, duration),
+        sample=0.02,
+        start="equilibrium",
+        perturbation=perturbation,
+        rtol=1e-9,
         clocking="rate",
-    )  # fmt: skip
+    )
     rate, time = run.rate.to_numpy()[:, -1] * len(rtts) / 1e8 - 1.0, run.data["time"].to_numpy()
     late = np.flatnonzero((rate[1:-1] > rate[:-2]) & (rate[1:-1] >= rate[2:]) & (time[1:-1] > duration / 3.0)) + 1
     slope = np.polyfit(time[late], np.log(rate[late]), 1)[0]

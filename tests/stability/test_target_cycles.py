@@ -56,9 +56,15 @@ def test_packets_of_swift_swing_so(flows, beta):
     many = flows if flows > 1 else 10  # one flow of ten times the increase is the same fluid
     scale = per * many / flows
     protocol = Swift(
-        base_target="20 us", hop_scaling=0.0, fs_range="50 us", fs_min_cwnd=0.1 * scale, fs_max_cwnd=100.0 * scale,
-        ai=scale, min_cwnd=0.01 * scale, beta=beta,
-    )  # fmt: skip
+        base_target="20 us",
+        hop_scaling=0.0,
+        fs_range="50 us",
+        fs_min_cwnd=0.1 * scale,
+        fs_max_cwnd=100.0 * scale,
+        ai=scale,
+        min_cwnd=0.01 * scale,
+        beta=beta,
+    )
     starts = np.random.default_rng(1).uniform(0.0, 3e-4, flows).tolist()
     network = Network.dumbbell(C, [rtt] * flows, packet_size=4000 // per, starts=starts)
     wait = protocol.equilibrium(network).queue[0] / C

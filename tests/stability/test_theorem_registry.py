@@ -36,8 +36,10 @@ def test_hypotheses_hold_all_over_the_space(name):
 
 def test_theorems_on_any_rtts_cover_equal_ones():
     equal = Network.dumbbell("1 Gb/s", [1.0, 1.0])
-    for protocol, names in ((QIRCP(), ("qi-4", "qi-3", "qi-8", "qi-7")),
-                            (PIQIRCP(), ("piqi-10", "piqi-9", "piqi-13", "piqi-12"))):  # fmt: skip
+    for protocol, names in (
+        (QIRCP(), ("qi-4", "qi-3", "qi-8", "qi-7")),
+        (PIQIRCP(), ("piqi-10", "piqi-9", "piqi-13", "piqi-12")),
+    ):
         bounds = [THEOREMS[name].bound(protocol, equal) for name in names]
         assert bounds[0::2] == bounds[1::2]
     one_step = QIRCP(), Network.dumbbell("1 Gb/s", [0.01, 0.01])
@@ -47,9 +49,11 @@ def test_theorems_on_any_rtts_cover_equal_ones():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.extensive if name == "kelly-2" else ())
-     for name in sorted(set(THEOREMS) - CONTRADICTED)],
-)  # fmt: skip
+    [
+        pytest.param(name, marks=pytest.mark.extensive if name == "kelly-2" else ())
+        for name in sorted(set(THEOREMS) - CONTRADICTED)
+    ],
+)
 def test_no_corner_contradicts_what_stands(name):
     theorem = THEOREMS[name]
     for at in corners(theorem, 4):

@@ -7,8 +7,17 @@ from ecc import Flow, Link, Network, Scenario, models, queues, testing
 from ecc._support.quantity import RATE, SIZE, TIME
 
 FAST_NETWORKS = (
-    "DCQCN", "ExpressPass", "HPCC", "NSCC", "PatchedTIMELY", "PowerTCP", "SPERC", "Swift", "ThetaPowerTCP", "TIMELY",
-)  # fmt: skip
+    "DCQCN",
+    "ExpressPass",
+    "HPCC",
+    "NSCC",
+    "PatchedTIMELY",
+    "PowerTCP",
+    "SPERC",
+    "Swift",
+    "ThetaPowerTCP",
+    "TIMELY",
+)
 """Protocols for data centers, which run on links of 10 and 16 Gb/s with RTTs of some 20 us."""
 
 PARAMETERS = {
@@ -89,14 +98,18 @@ def _of(path, dimension, *names):
 
 
 _BBR = [
-    *_of("bbr", TIME, "WAIT", "WAIT_SPREAD", "QUANTUM_TIME"), *_of("bbr", SIZE, "MAX_QUANTUM"),
-    *_of("shared.bbr_parts", TIME, "FIRST_RTT"), *_of("shared.bbr_fluid", TIME, "MS", "EDGE", "WAIT", "SPREAD"),
-]  # fmt: skip
+    *_of("bbr", TIME, "WAIT", "WAIT_SPREAD", "QUANTUM_TIME"),
+    *_of("bbr", SIZE, "MAX_QUANTUM"),
+    *_of("shared.bbr_parts", TIME, "FIRST_RTT"),
+    *_of("shared.bbr_fluid", TIME, "MS", "EDGE", "WAIT", "SPREAD"),
+]
 CONSTANTS = {
     "BBR": _BBR,  # waits of 2 to 3 s between probes, quanta of 1 ms and at most 64 KiB (draft-ietf-ccwg-bbr)
     "BBRv1": [
-        *_of("bbr1", TIME, "QUANTUM_TIME", "AGGREGATION_TIME"), *_of("bbr1", SIZE, "MAX_QUANTUM"),
-        *_of("bbr1", RATE, "TWO_PACKET_RATE"), *_of("shared.bbr_parts", TIME, "FIRST_RTT"),
+        *_of("bbr1", TIME, "QUANTUM_TIME", "AGGREGATION_TIME"),
+        *_of("bbr1", SIZE, "MAX_QUANTUM"),
+        *_of("bbr1", RATE, "TWO_PACKET_RATE"),
+        *_of("shared.bbr_parts", TIME, "FIRST_RTT"),
         *_of("shared.bbr_fluid", TIME, "MS", "EDGE", "WAIT", "SPREAD"),
     ],
     "BBRv2": _BBR,
@@ -105,7 +118,8 @@ CONSTANTS = {
         *_of("c4", TIME, "MIN_RTT", "MARGIN", "MAX_THRESHOLD", "JITTER_RTT"),
     ],
     "NSCC": [  # constants are those of 100 Gb/s and 12 us, and delays below 1 us count as none
-        *_of("nscc", RATE, "REFERENCE_RATE"), *_of("nscc", TIME, "REFERENCE_RTT", "FAST"),
+        *_of("nscc", RATE, "REFERENCE_RATE"),
+        *_of("nscc", TIME, "REFERENCE_RTT", "FAST"),
     ],
     "PIQIRCP": _of("piqi_rcp:PIQIRCP", SIZE, "opening_size"),  # a probe of 40 bytes opens a connection
     "Prague": [*_of("prague", RATE, "GROWTH_RATE"), *_of("prague", TIME, "GROWTH_TIME")],  # tcp_prague.c
@@ -113,9 +127,10 @@ CONSTANTS = {
     "RCP": _of("rcp:RCP", SIZE, "opening_size"),
     "SPERC": _of("sperc:SPERC", SIZE, "opening_size"),  # control packets of 64 bytes
     "XCP": [  # ns-2's 1 s for openings, 2 ms of the draft in which the lowest queue is sought at least
-        *_of("xcp:XCP", SIZE, "opening_size"), *_of("xcp", TIME, "HANDSHAKES", "MIN_QUEUE_INTERVAL"),
+        *_of("xcp:XCP", SIZE, "opening_size"),
+        *_of("xcp", TIME, "HANDSHAKES", "MIN_QUEUE_INTERVAL"),
     ],
-}  # fmt: skip
+}
 """Constants that have to be scaled with all other sizes, rates and times for results to be the same."""
 
 NO_FLUID = ("C4", "ConstantRate", "ExpressPass", "SPERC", "Trimming", "Vivace")

@@ -40,7 +40,7 @@ FAULTS = {
     "fixed-point": (faulty.Unbalanced(), "fixed-point", r"the equilibrium of flow 0 is 3.8e\+06 bit/s, and a run"),
     "linearization": (faulty.Clamped(), "linearization", r"move as exp\(st\) with s = .* and the nearest"),
     "slopes": (faulty.Rounding(), "linearization", r"Rounding.source_law .* cannot be differentiated"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -172,8 +172,12 @@ def test_parameters_are_what_the_constructor_accepts():
 
 
 def test_the_command_prints_a_line_for_each_property_and_the_example(capsys):
-    assert cli.main(["check", f"{FILE}:Dropping", "--property", "packet-run", "--property", "conservation",
-                     "--examples", "1"]) == 4  # fmt: skip
+    assert (
+        cli.main(
+            ["check", f"{FILE}:Dropping", "--property", "packet-run", "--property", "conservation", "--examples", "1"]
+        )
+        == 4
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Properties of Dropping()"
     assert re.match(r" packet-run +holds +1 +packet hooks use the declared laws", lines[4])
@@ -182,8 +186,26 @@ def test_the_command_prints_a_line_for_each_property_and_the_example(capsys):
 
 
 def test_the_command_prints_json(capsys):
-    assert cli.main(["check", "NewReno", "--links", "PI2", "--set", "links.mark=true", "--set", "flows.ecn=true",
-                     "--property", "packet-run", "--examples", "1", "--json"]) == 0  # fmt: skip
+    assert (
+        cli.main(
+            [
+                "check",
+                "NewReno",
+                "--links",
+                "PI2",
+                "--set",
+                "links.mark=true",
+                "--set",
+                "flows.ecn=true",
+                "--property",
+                "packet-run",
+                "--examples",
+                "1",
+                "--json",
+            ]
+        )
+        == 0
+    )
     report = json.loads(capsys.readouterr().out)
     assert report["protocol"] == "NewReno(ecn=True) over PI2(mark=True)" and report["passed"] is True
     assert report["findings"][0]["name"] == "packet-run" and report["findings"][0]["status"] == "holds"

@@ -33,7 +33,7 @@ RICH = Scenario(
     phases=[0.25, 0.5],
     intervals=[0.01, 0.02],
     impairments=[RandomLoss(0.01, link=0), Jitter((0.0, 0.001), acks_of=[0]), CapacitySchedule(1, [0.5], ["8 Mb/s"])],
-)  # fmt: skip
+)
 """A scenario in which most fields differ from their defaults."""
 
 KINDS = {
@@ -45,9 +45,13 @@ KINDS = {
     and name not in ("Protocol", "QueueDiscipline")
 }
 DOCUMENTED = {
-    "s": TIME, "bytes": SIZE, "bit/s": RATE, "1/s": PER_TIME, "packets/s": PER_TIME,
+    "s": TIME,
+    "bytes": SIZE,
+    "bit/s": RATE,
+    "1/s": PER_TIME,
+    "packets/s": PER_TIME,
     "packets/s^3": Dimension(time=-3),
-}  # fmt: skip
+}
 
 
 def protocol(name):

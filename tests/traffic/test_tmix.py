@@ -71,9 +71,13 @@ def test_both_formats_of_the_manual_say_the_same():
     vectors = read_vectors(ORIGINAL)
     assert vectors == read_vectors(ALTERNATE)
     assert vectors[0] == ConnectionVector(
-        0.006851, 1.176194, [Unit(INITIATOR, 245), Unit(ACCEPTOR, 510, 0.051257)], close=(None, 6.304943),
-        windows=(64800, 6432), identifiers=(21217, 555382),
-    )  # fmt: skip
+        0.006851,
+        1.176194,
+        [Unit(INITIATOR, 245), Unit(ACCEPTOR, 510, 0.051257)],
+        close=(None, 6.304943),
+        windows=(64800, 6432),
+        identifiers=(21217, 555382),
+    )
     assert vectors[1].concurrent and vectors[1].losses == (0.0, 0.01) and vectors[1].close == (725e-6, 130e-6)
     assert vectors[1].chains == [[0, 2], [1, 3]] and vectors[1].sizes() == (238, 810)
     assert write_vectors(vectors, alternate=True) == ALTERNATE
@@ -130,7 +134,7 @@ HEAD = "SEQ 0 1 0 0\nr 10\n"
         ("S 0 1 0 0\nr 1\nI 0 0 5\nI 5 0 0\nI 5 0 5\n", r"the initiator must not send after it has closed \(line 5\)"),
         ("C 0 1 1 0 0\nr 1\nI 0 0 5\nA 0 5 5\n", r"must be 0 in a concurrent vector, got 5 \(line 4\)"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_and_in_which_line(text, message):
     with pytest.raises(ValueError, match=message):
         read_vectors(text)

@@ -148,15 +148,29 @@ def piqi_algebra() -> Sequence[Erratum]:
     delays, w = (1.0, 2.0), 0.5
     plant = sum(exp(-1j * w * D) / (1j * w) for D in delays) / (len(delays) * np.mean(delays))
     return [
-        Erratum("(4.79): equilibrium fair rate, of gamma C/N", fixed_point(2 * 0.1 * fair), fixed_point(0.1 * fair),
-                rounding=1e-3,
-             note="with the constant 2 gamma alpha C/N, and as printed; alpha = 0.1, tau1 = 0.02, tau2 = 0.03"),
+        Erratum(
+            "(4.79): equilibrium fair rate, of gamma C/N",
+            fixed_point(2 * 0.1 * fair),
+            fixed_point(0.1 * fair),
+            rounding=1e-3,
+            note="with the constant 2 gamma alpha C/N, and as printed; alpha = 0.1, tau1 = 0.02, tau2 = 0.03",
+        ),
         Erratum("(4.87): T(1)", filtered(0.0).real, 2.0 * alpha, note="alpha = 0.5, which T_D already contains"),
-        Erratum("(4.88): frequency with Im T = 0 [rad/step]", crossing, printed, rounding=0.01,
-             note=f"tau1 = 0.5, tau2 = 1; 1 + tau1 (2 - tau1 - 2 tau2)/(2 tau2) = cos {exact:.4f}"),
-        Erratum("(4.28): Im G/alpha", float(plant.imag), sum(cos(w * D) for D in delays) / 3.0, rounding=1e-3,
-             note="D = {1, 2}, omega = 0.5: the factor -1/omega is missing"),
-    ]  # fmt: skip
+        Erratum(
+            "(4.88): frequency with Im T = 0 [rad/step]",
+            crossing,
+            printed,
+            rounding=0.01,
+            note=f"tau1 = 0.5, tau2 = 1; 1 + tau1 (2 - tau1 - 2 tau2)/(2 tau2) = cos {exact:.4f}",
+        ),
+        Erratum(
+            "(4.28): Im G/alpha",
+            float(plant.imag),
+            sum(cos(w * D) for D in delays) / 3.0,
+            rounding=1e-3,
+            note="D = {1, 2}, omega = 0.5: the factor -1/omega is missing",
+        ),
+    ]
 
 
 @erratum("erratum-jetmax-numbers")
@@ -167,9 +181,15 @@ def jetmax_numbers() -> Sequence[Erratum]:
         Erratum("mean RTT in T2 (sec. 3.4)", (99 * 220.0 + 2020.0) / 100.0, 200.0, "ms", 0.05),
         Erratum("three RTTs of 220 ms (sec. 7.1)", 3 * 0.22, 2.6, "s", 0.05, "and of 2.02 s: 6.06 s"),
         Erratum("share of one long and 50 short flows of 400 Mb/s (sec. 7.2)", shares[0] / 1e6, 7.7, "Mb/s", 0.005),
-        Erratum("share with losses of 20 and 10 % (sec. 7.3)", 5.0 / 0.85, 5.82, "Mb/s", 0.005,
-             "two flows send x each and 10 Mb/s arrive: x (0.8 + 0.9) = 10"),
-    ]  # fmt: skip
+        Erratum(
+            "share with losses of 20 and 10 % (sec. 7.3)",
+            5.0 / 0.85,
+            5.82,
+            "Mb/s",
+            0.005,
+            "two flows send x each and 10 Mb/s arrive: x (0.8 + 0.9) = 10",
+        ),
+    ]
 
 
 def _run(protocol: Protocol, duration: float) -> tuple[Trajectory, Scenario]:

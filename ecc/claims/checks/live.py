@@ -53,10 +53,15 @@ def open_live(claim: Claim) -> Finding:
     if refused:
         reason += f" Not run live: {'; '.join(refused)}."
     figure = plot.boundary_figure(
-        [SIDES[0], SIDES[1]], {"stability limit": [0.0, 0.0]}, {}, curves, log_x=False,
-        x_title="gain over the hybrid boundary", y_title="growth rate [1/s]",
+        [SIDES[0], SIDES[1]],
+        {"stability limit": [0.0, 0.0]},
+        {},
+        curves,
+        log_x=False,
+        x_title="gain over the hybrid boundary",
+        y_title="growth rate [1/s]",
         title="Growth rates near hybrid boundaries",
-    )  # fmt: skip
+    )
     return Finding(
         claim,
         Verdict.REFUTED if off else Verdict.CONDITIONAL if refused else Verdict.CONFIRMED,
@@ -107,8 +112,10 @@ def _boundaries(
         if engine == "fluid":  # the fluid has the boundary of the continuous model
             continue
         points[f"{loop}, {word}"] = (
-            (limit.gains / hybrid.value).tolist(), limit.growth_rates.tolist(), limit.errors.tolist()
-        )  # fmt: skip
+            (limit.gains / hybrid.value).tolist(),
+            limit.growth_rates.tolist(),
+            limit.errors.tolist(),
+        )
     return rows, points
 
 

@@ -73,13 +73,27 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 }
 """Table -> its columns with their descriptions."""
 _KEYS = {
-    "papers": ("paper",), "claims": ("claim",), "sources": ("claim", "paper"), "measurements": ("claim", "number"),
+    "papers": ("paper",),
+    "claims": ("claim",),
+    "sources": ("claim", "paper"),
+    "measurements": ("claim", "number"),
     "assumptions": ("claim", "number"),
-}  # fmt: skip
+}
 _REQUIRED = {
-    "name", "text", "reference", "section", "protocols", "source", "statement", "read", "place", "question", "verdict",
-    "reason", "command",
-}  # fmt: skip
+    "name",
+    "text",
+    "reference",
+    "section",
+    "protocols",
+    "source",
+    "statement",
+    "read",
+    "place",
+    "question",
+    "verdict",
+    "reason",
+    "command",
+}
 
 
 def write_dataset(report: Report, directory: str | Path) -> Path:
@@ -132,12 +146,23 @@ def _rows(table: str, report: Report) -> Iterator[Sequence[object]]:
             texts = (claim.source, claim.statement, claim.reported)
             read = claim.provenance
             yield (
-                claim.id, claim.section, " ".join(claim.protocols), *texts, read.read, read.place, read.printed,
-                "; ".join(claim.editions), read.difference, read.is_question, str(finding.verdict), finding.answer,
-                finding.reason, again(finding, report.again),
+                claim.id,
+                claim.section,
+                " ".join(claim.protocols),
+                *texts,
+                read.read,
+                read.place,
+                read.printed,
+                "; ".join(claim.editions),
+                read.difference,
+                read.is_question,
+                str(finding.verdict),
+                finding.answer,
+                finding.reason,
+                again(finding, report.again),
                 " ".join(item["commit"] for item in finding.environments),
                 " ".join(map(environment_id, finding.environments)),
-            )  # fmt: skip
+            )
         elif table == "sources":
             yield from ((claim.id, key) for key in claim.papers)
         elif table == "measurements":
@@ -234,8 +259,12 @@ def _readme(report: Report) -> str:
         lines += ["", f"## {name}.csv", "", "| column | |", "|---|---|"]
         lines += [f"| `{column}` | {text} |" for column, text in columns.items()]
     lines += [
-        "", "Cells are UTF-8; an empty cell is a missing value; numbers may be INF, -INF or NaN. "
-        "`datapackage.json` describes tables, keys and columns to programs that read Frictionless Data Packages.", "",
-        "## Licence", "", "BSD-3-Clause, as ecc. Claims are worded by the ledger; papers belong to their authors.",
-    ]  # fmt: skip
+        "",
+        "Cells are UTF-8; an empty cell is a missing value; numbers may be INF, -INF or NaN. "
+        "`datapackage.json` describes tables, keys and columns to programs that read Frictionless Data Packages.",
+        "",
+        "## Licence",
+        "",
+        "BSD-3-Clause, as ecc. Claims are worded by the ledger; papers belong to their authors.",
+    ]
     return "\n".join(lines) + "\n"

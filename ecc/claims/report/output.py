@@ -94,9 +94,14 @@ def as_json(report: Report) -> str:
         plain["environments"] = [environment_id(item) for item in finding.environments]
         results.append(plain)
     content = {
-        "ecc": __version__, "command": report.command, "partial": report.partial, "quick": report.quick,
-        "failures": dict(report.failures), "environments": environments(report.findings), "findings": results,
-    }  # fmt: skip
+        "ecc": __version__,
+        "command": report.command,
+        "partial": report.partial,
+        "quick": report.quick,
+        "failures": dict(report.failures),
+        "environments": environments(report.findings),
+        "findings": results,
+    }
     return json_text(content)
 
 
@@ -156,18 +161,21 @@ def as_markdown(report: Report) -> str:
 def _claim(finding: Finding, command: str) -> list[str]:
     claim = finding.claim
     lines = [
-        "", f"### {claim.id}", "",
-        f"{_text(claim.source)} · {', '.join(claim.protocols)}", "",
+        "",
+        f"### {claim.id}",
+        "",
+        f"{_text(claim.source)} · {', '.join(claim.protocols)}",
+        "",
         f"- {'Question' if claim.is_question else 'Claim'}: {_text(claim.statement)}",
         f"- Reported: {_text(claim.reported)}",
         *(f"- {heading}: {_text(text)}" for heading, text in provenance(claim)),
         f"- {'Answer' if claim.is_question else 'Verdict'}: **{judged(finding)}**. {_text(finding.reason)}",
         *(f"- Assumed: {_text(text)}" for text in finding.assumptions),
         *(f"- Figure: {_text(picture.title)}. {_text(picture.caption)}" for picture in finding.pictures),
-        f"- Again: `{again(finding, command)}`" + "".join(
-            f", commit {parts['commit'][:12]}, {environment_id(parts)}" for parts in finding.environments
-        ), "",
-    ]  # fmt: skip
+        f"- Again: `{again(finding, command)}`"
+        + "".join(f", commit {parts['commit'][:12]}, {environment_id(parts)}" for parts in finding.environments),
+        "",
+    ]
     if finding.measurements:
         head = ["quantity", "reported", "found", "± 95 %", "fluid", "live", "as expected", "note"]
         lines += _table(head, [_row(measurement) for measurement in evidence(finding)])
@@ -180,9 +188,15 @@ def _row(measurement: Measurement) -> list[str]:
 
     met = "" if measurement.met is None else "yes" if measurement.met else "no"
     return [
-        measurement.name, value(measurement.reported), value(measurement.value), number_text(measurement.half),
-        value(measurement.fluid), value(measurement.live), met, measurement.note,
-    ]  # fmt: skip
+        measurement.name,
+        value(measurement.reported),
+        value(measurement.value),
+        number_text(measurement.half),
+        value(measurement.fluid),
+        value(measurement.live),
+        met,
+        measurement.note,
+    ]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

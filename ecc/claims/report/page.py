@@ -41,9 +41,13 @@ FIGURES = 9_500_000
 """Bytes that all figures may take together; Plotly's script takes 4.7 million."""
 
 _LABELS = {
-    "value": "found", "value fluid": "fluid", "value live": "live", "value reported": "reported", "value half": "±",
+    "value": "found",
+    "value fluid": "fluid",
+    "value live": "live",
+    "value reported": "reported",
+    "value half": "±",
     "mark": "as expected",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,21 @@ import numpy as np
 from ecc.fluid.compiled import call, compiled, pointer_at, shifted, unpacker
 
 __all__ = [
-    "Fields", "attempt", "curve_at", "defect", "derive", "draw", "draw_slopes", "fields_at", "look", "norm",
-    "segment_at", "slope_at", "unpack", "value_at",
-]  # fmt: skip
+    "Fields",
+    "attempt",
+    "curve_at",
+    "defect",
+    "derive",
+    "draw",
+    "draw_slopes",
+    "fields_at",
+    "look",
+    "norm",
+    "segment_at",
+    "slope_at",
+    "unpack",
+    "value_at",
+]
 
 # status of `stepper.advance`
 DONE, PAUSED, FULL, LOCATED = 0, 1, 2, 3
@@ -26,22 +38,68 @@ NO_CONTINUATION, PASSING, SLIDING, DIVERGING = -7, -8, -9, -10
 
 # indices in Fields.clock
 (
-    START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT, CONTRACTION, SLIDING_STEP, SLIDING_UNTIL,
-    FACTORED, PREVIOUS, SUSPECTED_UNTIL, NONSMOOTH_UNTIL, MIN_DELAY, AT_POINT,
-) = range(18)  # fmt: skip
+    START,
+    NOW,
+    END,
+    STEP,
+    MAX_STEP,
+    REACH,
+    OLDEST,
+    RELATIVE,
+    FAILED_AT,
+    CONTRACTION,
+    SLIDING_STEP,
+    SLIDING_UNTIL,
+    FACTORED,
+    PREVIOUS,
+    SUSPECTED_UNTIL,
+    NONSMOOTH_UNTIL,
+    MIN_DELAY,
+    AT_POINT,
+) = range(18)
 CLOCKS = 18
 # indices in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none)
 DERIVATIVE, DELAY_OF, HISTORY, HISTORY_SLOPE = range(4)
 # indices in Fields.count: sizes
 (
-    SIZE, STORED, DELAYS, BOUNDED, MEASURED, BREAKS, SAMPLES, PEAKED, WATCHED, CAPACITY, HINTS, LARGEST, KEEP,
-    NEUTRAL, IMPLICIT,
-) = range(4, 19)  # fmt: skip
+    SIZE,
+    STORED,
+    DELAYS,
+    BOUNDED,
+    MEASURED,
+    BREAKS,
+    SAMPLES,
+    PEAKED,
+    WATCHED,
+    CAPACITY,
+    HINTS,
+    LARGEST,
+    KEEP,
+    NEUTRAL,
+    IMPLICIT,
+) = range(4, 19)
 # indices in Fields.count: counters
 (
-    SEGMENTS, USABLE, POINTS, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS,
-    SLIDING_STEPS, FAILING, LINEARIZED, LINEARIZATIONS, FACTORIZATIONS, ROUGH,
-) = range(19, 38)  # fmt: skip
+    SEGMENTS,
+    USABLE,
+    POINTS,
+    BREAK,
+    SAMPLE,
+    CALLS,
+    STEPS,
+    REJECTED,
+    FRESH,
+    INSIDE,
+    EVENTS,
+    COMPONENT,
+    ITERATIONS,
+    SLIDING_STEPS,
+    FAILING,
+    LINEARIZED,
+    LINEARIZATIONS,
+    FACTORIZATIONS,
+    ROUGH,
+) = range(19, 38)
 COUNTS = 38
 
 
@@ -102,34 +160,40 @@ unpack = unpacker("f" * _WHOLE + "i" * (len(Fields._fields) - _WHOLE))
 
 
 # Dormand & Prince (1980); error weights and interpolant as in SciPy's RK45
-_A = np.array([
-    [0, 0, 0, 0, 0, 0],
-    [1 / 5, 0, 0, 0, 0, 0],
-    [3 / 40, 9 / 40, 0, 0, 0, 0],
-    [44 / 45, -56 / 15, 32 / 9, 0, 0, 0],
-    [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729, 0, 0],
-    [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656, 0],
-    [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84],
-])  # fmt: skip
+_A = np.array(
+    [
+        [0, 0, 0, 0, 0, 0],
+        [1 / 5, 0, 0, 0, 0, 0],
+        [3 / 40, 9 / 40, 0, 0, 0, 0],
+        [44 / 45, -56 / 15, 32 / 9, 0, 0, 0],
+        [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729, 0, 0],
+        [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656, 0],
+        [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84],
+    ]
+)
 _C = np.array([0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1, 1])
 _E = np.array([-71 / 57600, 0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40])
-_P = np.array([
-    [1, -8048581381 / 2820520608, 8663915743 / 2820520608, -12715105075 / 11282082432],
-    [0, 0, 0, 0],
-    [0, 131558114200 / 32700410799, -68118460800 / 10900136933, 87487479700 / 32700410799],
-    [0, -1754552775 / 470086768, 14199869525 / 1410260304, -10690763975 / 1880347072],
-    [0, 127303824393 / 49829197408, -318862633887 / 49829197408, 701980252875 / 199316789632],
-    [0, -282668133 / 205662961, 2019193451 / 616988883, -1453857185 / 822651844],
-    [0, 40617522 / 29380423, -110615467 / 29380423, 69997945 / 29380423],
-])  # fmt: skip
+_P = np.array(
+    [
+        [1, -8048581381 / 2820520608, 8663915743 / 2820520608, -12715105075 / 11282082432],
+        [0, 0, 0, 0],
+        [0, 131558114200 / 32700410799, -68118460800 / 10900136933, 87487479700 / 32700410799],
+        [0, -1754552775 / 470086768, 14199869525 / 1410260304, -10690763975 / 1880347072],
+        [0, 127303824393 / 49829197408, -318862633887 / 49829197408, 701980252875 / 199316789632],
+        [0, -282668133 / 205662961, 2019193451 / 616988883, -1453857185 / 822651844],
+        [0, 40617522 / 29380423, -110615467 / 29380423, 69997945 / 29380423],
+    ]
+)
 # coefficients of the quartic through values at 0, 1/4, 1/2, 3/4, 1
-_QUARTIC = np.array([
-    [1, -25 / 3, 70 / 3, -80 / 3, 32 / 3],
-    [0, 16, -208 / 3, 96, -128 / 3],
-    [0, -12, 76, -128, 64],
-    [0, 16 / 3, -112 / 3, 224 / 3, -128 / 3],
-    [0, -1, 22 / 3, -16, 32 / 3],
-])  # fmt: skip
+_QUARTIC = np.array(
+    [
+        [1, -25 / 3, 70 / 3, -80 / 3, 32 / 3],
+        [0, 16, -208 / 3, 96, -128 / 3],
+        [0, -12, 76, -128, 64],
+        [0, 16 / 3, -112 / 3, 224 / 3, -128 / 3],
+        [0, -1, 22 / 3, -16, 32 / 3],
+    ]
+)
 
 EPS = 2.220446049250313e-16
 _ITERATIONS = 10

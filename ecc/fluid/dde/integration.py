@@ -115,10 +115,18 @@ def _zero_arrays(n: int, n_lags: int, neutral: bool, implicit: bool) -> dict[str
 def _write_sizes(w: core.Fields) -> None:
     """Write the sizes of the arrays to `count`."""
     sizes = {
-        core.SIZE: len(w.y), core.STORED: w.curve.shape[1], core.DELAYS: len(w.delays), core.BOUNDED: len(w.bounded),
-        core.MEASURED: len(w.measured), core.BREAKS: len(w.breaks), core.SAMPLES: len(w.samples),
-        core.PEAKED: len(w.peaked), core.WATCHED: len(w.watched), core.CAPACITY: len(w.begun), core.HINTS: len(w.hint),
-    }  # fmt: skip
+        core.SIZE: len(w.y),
+        core.STORED: w.curve.shape[1],
+        core.DELAYS: len(w.delays),
+        core.BOUNDED: len(w.bounded),
+        core.MEASURED: len(w.measured),
+        core.BREAKS: len(w.breaks),
+        core.SAMPLES: len(w.samples),
+        core.PEAKED: len(w.peaked),
+        core.WATCHED: len(w.watched),
+        core.CAPACITY: len(w.begun),
+        core.HINTS: len(w.hint),
+    }
     w.count[list(sizes)] = list(sizes.values())
 
 

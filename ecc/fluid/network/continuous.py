@@ -152,10 +152,17 @@ def _parts(problem: Problem) -> _Parts:
     L, G = fluid.n_links, fluid.n_groups
     measures = not laws.remembers or laws.announce != 0 or laws.priority != 0
     blocks = {
-        "state": L if laws.remembers else 0, "measured": 5 * L if measures else 0, "queue": L, "arrived": L,
-        "dropped": L, "source_state": G if laws.source_remembers else 0, "host": G * len(states), "sent": G,
-        "delivered": G, "lost": G,
-    }  # fmt: skip
+        "state": L if laws.remembers else 0,
+        "measured": 5 * L if measures else 0,
+        "queue": L,
+        "arrived": L,
+        "dropped": L,
+        "source_state": G if laws.source_remembers else 0,
+        "host": G * len(states),
+        "sent": G,
+        "delivered": G,
+        "lost": G,
+    }
     signals = {name for name in MEASURED if laws.takes(laws.signal_law, name) or laws.takes("priority", name)}
     read = signals | {"y"} | ({"N"} if "u" in signals else set())  # a router that sees no arrivals is silent
     reads = np.array([float(name in read) for name in MEASURED])
@@ -170,19 +177,31 @@ def _header(parts: _Parts) -> dict[str, int]:
     laws, protocol = parts.laws, parts.protocol
     of_hosts = (protocol.source_law, *(state.law for state in parts.states.values()))
     return {
-        "links": parts.fluid.n_links, "groups": parts.fluid.n_groups, "remembers": laws.remembers,
-        "measures": parts.measures, "by_flow": laws.by_flow, "memory": laws.source_remembers,
-        "stepping": laws.takes("source", "x"), "lagged_arrivals": laws.takes("router", "y_prev"),
+        "links": parts.fluid.n_links,
+        "groups": parts.fluid.n_groups,
+        "remembers": laws.remembers,
+        "measures": parts.measures,
+        "by_flow": laws.by_flow,
+        "memory": laws.source_remembers,
+        "stepping": laws.takes("source", "x"),
+        "lagged_arrivals": laws.takes("router", "y_prev"),
         "lagged_feedback": any(takes(law, "R_prev") for law in of_hosts),
-        "router": laws.router, "source": laws.source, "announce": laws.announce, "priority": laws.priority,
-        "combine": ("min", "max", "sum").index(protocol.combine), "longest": protocol.scaling_rtt == "max",
-        "windows": protocol.windowed, "by_rtt": protocol.router_clock == "rtt",
+        "router": laws.router,
+        "source": laws.source,
+        "announce": laws.announce,
+        "priority": laws.priority,
+        "combine": ("min", "max", "sum").index(protocol.combine),
+        "longest": protocol.scaling_rtt == "max",
+        "windows": protocol.windowed,
+        "by_rtt": protocol.router_clock == "rtt",
         "per_flow": protocol.rtt_weights == "flows",
         "counts_all": any(takes(law, "N_all") for law in laws.by_name.values()),
-        "early": protocol.stamping == "arrival", "clock": SOURCE_CLOCKS.index(protocol.source_clock),
-        "host_states": len(parts.states), "states_law": laws.states,
+        "early": protocol.stamping == "arrival",
+        "clock": SOURCE_CLOCKS.index(protocol.source_clock),
+        "host_states": len(parts.states),
+        "states_law": laws.states,
         **{name: offset.start for name, offset in parts.block.items()},
-    }  # fmt: skip
+    }
 
 
 def _float_arrays(parts: _Parts, schedule: _Schedule) -> dict[str, Any]:
@@ -190,29 +209,54 @@ def _float_arrays(parts: _Parts, schedule: _Schedule) -> dict[str, Any]:
     fluid, laws, initial = parts.fluid, parts.laws, parts.initial
     L, G, crossings = fluid.n_links, fluid.n_groups, sum(map(len, fluid.routes))
     return {
-        "begins": schedule.begins, "capacity": schedule.capacity, "known_capacity": schedule.known,
-        "level": schedule.served, "interval": [parts.interval], "opens": initial.opens, "stops": fluid.stop,
-        "floor": fluid.floor(parts.protocol), "members": fluid.members, "packet": 8.0 * fluid.packet_size,
-        "wire": fluid.wire, "forward": np.concatenate(fluid.forward), "backward": np.concatenate(fluid.backward),
-        "min_count": fluid.min_count, "steady": fluid.steady,
-        "reaches": np.concatenate(fluid.reaches), "survives": fluid.survives, "acks_kept": fluid.acks_kept,
+        "begins": schedule.begins,
+        "capacity": schedule.capacity,
+        "known_capacity": schedule.known,
+        "level": schedule.served,
+        "interval": [parts.interval],
+        "opens": initial.opens,
+        "stops": fluid.stop,
+        "floor": fluid.floor(parts.protocol),
+        "members": fluid.members,
+        "packet": 8.0 * fluid.packet_size,
+        "wire": fluid.wire,
+        "forward": np.concatenate(fluid.forward),
+        "backward": np.concatenate(fluid.backward),
+        "min_count": fluid.min_count,
+        "steady": fluid.steady,
+        "reaches": np.concatenate(fluid.reaches),
+        "survives": fluid.survives,
+        "acks_kept": fluid.acks_kept,
         "router_floor": fluid.mean_floor(parts.protocol) if initial.announces_first else np.full(L, -np.inf),
-        "record": np.zeros(len(ARGUMENTS) + 2 * len(parts.states)), "params": laws.params, "arrival": np.zeros(L),
-        "before": np.zeros(L), "weighted": np.zeros(L), "responsive": np.zeros(L),
-        "other": np.zeros(L), "bottlenecked": np.zeros(L), "crossing": np.zeros(L),
-        "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": initial.rtt,
-        "bottleneck": np.full(G, -1.0), "reads": parts.reads, "failed": np.zeros(3),
-        "advertises_from": initial.advertises_from, "left_at": np.zeros(crossings),
-    }  # fmt: skip
+        "record": np.zeros(len(ARGUMENTS) + 2 * len(parts.states)),
+        "params": laws.params,
+        "arrival": np.zeros(L),
+        "before": np.zeros(L),
+        "weighted": np.zeros(L),
+        "responsive": np.zeros(L),
+        "other": np.zeros(L),
+        "bottlenecked": np.zeros(L),
+        "crossing": np.zeros(L),
+        "loss": np.zeros(L),
+        "share": np.zeros(crossings),
+        "round_trip": initial.rtt,
+        "bottleneck": np.full(G, -1.0),
+        "reads": parts.reads,
+        "failed": np.zeros(3),
+        "advertises_from": initial.advertises_from,
+        "left_at": np.zeros(crossings),
+    }
 
 
 def _integer_arrays(parts: _Parts, schedule: _Schedule) -> dict[str, Any]:
     """Return the arrays of integers of the right-hand side: the routes, and the number of changes of capacities."""
     routes = parts.fluid.routes
     return {
-        "crossings": np.cumsum([0, *map(len, routes)]), "crossing_link": np.concatenate(routes),
-        "responds": np.concatenate(parts.fluid.responds), "changes": np.cumsum([0, *schedule.counts]),
-    }  # fmt: skip
+        "crossings": np.cumsum([0, *map(len, routes)]),
+        "crossing_link": np.concatenate(routes),
+        "responds": np.concatenate(parts.fluid.responds),
+        "changes": np.cumsum([0, *schedule.counts]),
+    }
 
 
 def _start(problem: Problem, parts: _Parts) -> _Start:

@@ -26,9 +26,23 @@ from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
 
 __all__ = [
-    "OTHER", "Curves", "Paths", "arrive", "at", "at_equilibrium", "clear", "curves_of", "drop", "entered", "look_back",
-    "passed", "paths_of", "reached", "result_of", "serve",
-]  # fmt: skip
+    "OTHER",
+    "Curves",
+    "Paths",
+    "arrive",
+    "at",
+    "at_equilibrium",
+    "clear",
+    "curves_of",
+    "drop",
+    "entered",
+    "look_back",
+    "passed",
+    "paths_of",
+    "reached",
+    "result_of",
+    "serve",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -143,10 +157,23 @@ def curves_of(
         origin[:, :zero] = np.arange(zero) - np.concatenate(fluid.forward)[:, None] / grid.h
     (sent, received), (into, out, link_drops) = np.zeros((2, G, n)), np.zeros((3, L, n))
     return Curves(
-        sent, received, np.full((G, n), -1, dtype=np.int64), np.zeros(G), np.zeros((P, n)), origin, drops,
-        np.zeros(P), into, out, link_drops, np.zeros(L), np.zeros(P), np.zeros(P), np.zeros((4, P), dtype=np.int64),
+        sent,
+        received,
+        np.full((G, n), -1, dtype=np.int64),
+        np.zeros(G),
+        np.zeros((P, n)),
+        origin,
+        drops,
+        np.zeros(P),
+        into,
+        out,
+        link_drops,
+        np.zeros(L),
+        np.zeros(P),
+        np.zeros(P),
+        np.zeros((4, P), dtype=np.int64),
         np.zeros((P, n if head_drops else 0)),
-    )  # fmt: skip
+    )
 
 
 def at_equilibrium(

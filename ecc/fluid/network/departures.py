@@ -36,8 +36,21 @@ _ENV_FIELDS = {
 }  # fmt: skip
 _LAYOUT = np.dtype(list(_ENV_FIELDS.items()))  # fields of `LinkEnv` that a fluid has
 (
-    _NOW, _CAPACITY, _BUFFER, _QUEUE, _BACKLOG, _INDEX, _SIZE, _LINK, _SOJOURN, _RANDOM, _ECN, _DROP, _MARK, _NEXT,
-) = range(len(_ENV_FIELDS))  # fmt: skip
+    _NOW,
+    _CAPACITY,
+    _BUFFER,
+    _QUEUE,
+    _BACKLOG,
+    _INDEX,
+    _SIZE,
+    _LINK,
+    _SOJOURN,
+    _RANDOM,
+    _ECN,
+    _DROP,
+    _MARK,
+    _NEXT,
+) = range(len(_ENV_FIELDS))
 _WRITABLE = {"on_dequeue": ("drop", "mark"), "on_interval": ("next_interval",)}
 _MAX_DROPS = 100_000  # consecutive packets dropped before one is served
 _pointers = unpacker("fff")
@@ -130,10 +143,24 @@ def departures_of(
         words[link, _BUFFER] = buffer[link] / 8.0 if np.isfinite(buffer[link]) else -1
         words[link, _SIZE], words[link, _LINK] = round(values["packet_size"]), link
     return Departures(
-        addresses, np.array(of_queue, np.int64), codes, np.zeros((n, ECT_0 + 1)), numbers, words, first, index, packet,
-        packet.copy(), np.zeros(n, np.int64), np.full(n, float(grid.zero - 1)), due, draws, np.zeros(crossings),
-        np.zeros((crossings, grid.rows)), int(drawn),
-    ), owners  # fmt: skip
+        addresses,
+        np.array(of_queue, np.int64),
+        codes,
+        np.zeros((n, ECT_0 + 1)),
+        numbers,
+        words,
+        first,
+        index,
+        packet,
+        packet.copy(),
+        np.zeros(n, np.int64),
+        np.full(n, float(grid.zero - 1)),
+        due,
+        draws,
+        np.zeros(crossings),
+        np.zeros((crossings, grid.rows)),
+        int(drawn),
+    ), owners
 
 
 @inlined

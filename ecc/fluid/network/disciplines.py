@@ -139,9 +139,22 @@ def without() -> Disciplines:
     """Return the state of a run without disciplines."""
     rows, integers, row = np.zeros((0, 0)), np.zeros(0, np.int64), np.zeros(0)
     return Disciplines(
-        np.zeros((0, 0), np.int64), rows, row, rows, integers, integers, row, row, row, row, integers, rows, rows, 1,
+        np.zeros((0, 0), np.int64),
         rows,
-    )  # fmt: skip
+        row,
+        rows,
+        integers,
+        integers,
+        row,
+        row,
+        row,
+        row,
+        integers,
+        rows,
+        rows,
+        1,
+        rows,
+    )
 
 
 def disciplines_of(
@@ -190,17 +203,31 @@ def disciplines_of(
         records[link, _T] = params.get("interval", grid.h)
     due = np.where(np.isfinite(interval), np.where(np.isfinite(interval), interval, 1.0) * ticks, np.inf)
     return Disciplines(
-        addresses, records, np.array([float(codepoint == ECT_1) for codepoint in sent]), marks.astype(float),
-        codes * L + paths.links, marks[codes, paths.links].astype(np.int64), np.zeros(L), packet, interval, due,
-        np.full(L, grid.zero - 1), np.zeros((len(sent) * L, grid.rows)), np.zeros((L, grid.rows)),
-        max(1, round(rtt / grid.h)), np.zeros((len(codes), grid.rows)),
-    ), Compiled(columns, owners)  # fmt: skip
+        addresses,
+        records,
+        np.array([float(codepoint == ECT_1) for codepoint in sent]),
+        marks.astype(float),
+        codes * L + paths.links,
+        marks[codes, paths.links].astype(np.int64),
+        np.zeros(L),
+        packet,
+        interval,
+        due,
+        np.full(L, grid.zero - 1),
+        np.zeros((len(sent) * L, grid.rows)),
+        np.zeros((L, grid.rows)),
+        max(1, round(rtt / grid.h)),
+        np.zeros((len(codes), grid.rows)),
+    ), Compiled(columns, owners)
 
 
 def begin(
-    disciplines: Disciplines, compiled: Compiled, at_links: Sequence[Protocol | None], capacity: Any,
+    disciplines: Disciplines,
+    compiled: Compiled,
+    at_links: Sequence[Protocol | None],
+    capacity: Any,
     point: MarkingEquilibrium | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Set the states of all disciplines to their initial values, or to those of an equilibrium.
 
     Parameters

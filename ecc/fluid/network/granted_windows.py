@@ -67,9 +67,22 @@ _pointers = unpacker("ff")
 # their sending time, the sum of sending time times RTT, largest RTT; lowest queue since the last look; times of the
 # last tick, of the next tick and of the next look
 (
-    _RTT, _LOWEST, _UP, _DOWN, _UP_LEFT, _DOWN_LEFT, _BITS, _TIME, _RTT_TIME, _LARGEST, _LOW, _OPENED, _DUE, _LOOKS,
+    _RTT,
+    _LOWEST,
+    _UP,
+    _DOWN,
+    _UP_LEFT,
+    _DOWN_LEFT,
+    _BITS,
+    _TIME,
+    _RTT_TIME,
+    _LARGEST,
+    _LOW,
+    _OPENED,
+    _DUE,
+    _LOOKS,
     _KEPT,
-) = range(15)  # fmt: skip
+) = range(15)
 
 
 class Rules(NamedTuple):
@@ -177,9 +190,16 @@ def _grant(paths: Any, curves: Any, routers: Any, sources: Any, c: int, i: int) 
 
 @entry
 def advance(
-    begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
+    begin: int,
+    end: int,
+    h: float,
+    zero: int,
+    paths: Paths,
+    curves: Curves,
+    rules: Rules,
+    routers: Routers,
     sources: Sources,
-) -> Any:  # fmt: skip
+) -> Any:
     """Take steps on the grid; return 0, or the status of a law that failed."""
     for i in range(begin, end):
         t = (i - zero) * h
@@ -334,14 +354,29 @@ def run(problem: Problem) -> Result:
     record = np.zeros(len(GRANT_ARGUMENTS))
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
     rules = Rules(
-        laws.router, laws.interval, laws.queue_interval, laws.source, addresses, record, grid.failed,
-        int(protocol.scaling_rtt == "max"), int(form.paced), float(form.handshake_time),
-    )  # fmt: skip
+        laws.router,
+        laws.interval,
+        laws.queue_interval,
+        laws.source,
+        addresses,
+        record,
+        grid.failed,
+        int(protocol.scaling_rtt == "max"),
+        int(form.paced),
+        float(form.handshake_time),
+    )
     routers = Routers(state, np.zeros(curves.arrived.shape), granter, curves.arrived[:, zero - 1].copy())
     opening = np.full(G, 8.0 * protocol.opening_size or paths.packet)
     sources = Sources(
-        opening, (protocol.initial or 1.0) * paths.packet, window, fluid.rtt.copy(), opened, np.zeros(G), rtt, spacing,
-    )  # fmt: skip
+        opening,
+        (protocol.initial or 1.0) * paths.packet,
+        window,
+        fluid.rtt.copy(),
+        opened,
+        np.zeros(G),
+        rtt,
+        spacing,
+    )
     states = {"env.window": window, "env.srtt": sources.srtt, "link.d": state[:, _RTT]} if problem.records else None
     grid.run(
         lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources)),

@@ -26,14 +26,41 @@ _NEAR = 1e-6  # steps: a sample that ends this close to a row of the grid ends o
 
 # parts that may fail: those of queues, then those of links, then those of flows
 (
-    ROUTER, ANNOUNCE, PRIORITY, REFUSAL, INTERVAL, QUEUE_INTERVAL, DISCIPLINE, DEPARTURE,
-    SOURCE, SLOW_START, DECREASE, LOSS, MARK, MEMORY, STATE, MACHINE,
-) = range(16)  # fmt: skip
+    ROUTER,
+    ANNOUNCE,
+    PRIORITY,
+    REFUSAL,
+    INTERVAL,
+    QUEUE_INTERVAL,
+    DISCIPLINE,
+    DEPARTURE,
+    SOURCE,
+    SLOW_START,
+    DECREASE,
+    LOSS,
+    MARK,
+    MEMORY,
+    STATE,
+    MACHINE,
+) = range(16)
 _NAMES = (
-    "router law", "announce law", "priority law", "refusal law", "interval law", "queue interval law",
-    "queue discipline", "queue discipline", "source law", "slow start law", "decrease law", "loss response law",
-    "mark response law", "memory law", "law of a state", "machine of states",
-)  # fmt: skip
+    "router law",
+    "announce law",
+    "priority law",
+    "refusal law",
+    "interval law",
+    "queue interval law",
+    "queue discipline",
+    "queue discipline",
+    "source law",
+    "slow start law",
+    "decrease law",
+    "loss response law",
+    "mark response law",
+    "memory law",
+    "law of a state",
+    "machine of states",
+)
 TOO_LARGE, NO_RATE, NOT_POSITIVE = 2, 4, 6  # even statuses, because those of laws are odd
 _WHY = {
     TOO_LARGE: "its window is more than 2^63 bytes",

@@ -101,9 +101,21 @@ class FluidNetwork:
         for i in _in_order(network, idle):
             flow = network.flows[i]
             delays = tuple(network.forward_delays[i, list(flow.route)])
-            key = (i if separate else None, flow.route, delays, network.rtts[i], flow.start, flow.stop, flow.size,
-                   flow.packet_size, flow.mean_acknowledged, unresponsive[i], acks_kept[i],
-                   0 if assigned is None else assigned[i], None if unlike is None else unlike[i])  # fmt: skip
+            key = (
+                i if separate else None,
+                flow.route,
+                delays,
+                network.rtts[i],
+                flow.start,
+                flow.stop,
+                flow.size,
+                flow.packet_size,
+                flow.mean_acknowledged,
+                unresponsive[i],
+                acks_kept[i],
+                0 if assigned is None else assigned[i],
+                None if unlike is None else unlike[i],
+            )
             if key not in keys:
                 keys[key] = len(keys)
                 first.append(i)
@@ -171,8 +183,10 @@ class FluidNetwork:
         link : int
             Index of the link. In an outage routers know the capacity before it.
         """
-        times, values = (np.concatenate([[first], rest]) for first, rest in
-                         zip((0.0, self.capacity[link]), self.changes[link], strict=True))  # fmt: skip
+        times, values = (
+            np.concatenate([[first], rest])
+            for first, rest in zip((0.0, self.capacity[link]), self.changes[link], strict=True)
+        )
         known = values.copy()
         for k in range(1, len(known)):
             known[k] = known[k] if known[k] > 0.0 else known[k - 1]

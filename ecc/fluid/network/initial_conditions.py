@@ -112,9 +112,22 @@ class InitialConditions:
         if point is None:
             no_link = np.full(fluid.n_groups, -1, dtype=np.int64)
             return cls(
-                signal, advertised, advertises_from, state, lowest, highest, priority, queue, measured, x, rtt, opens,
-                no_link, not keeps, announces_first,
-            )  # fmt: skip
+                signal,
+                advertised,
+                advertises_from,
+                state,
+                lowest,
+                highest,
+                priority,
+                queue,
+                measured,
+                x,
+                rtt,
+                opens,
+                no_link,
+                not keeps,
+                announces_first,
+            )
         law = protocol.announce_law or protocol.router_law
         p = protocol.namespace()
         for link in np.unique(links):
@@ -134,9 +147,13 @@ class InitialConditions:
             )
             supply: dict[str, Any] = {
                 **dict(zip(MEASURED, measured[:, link].tolist(), strict=True)),
-                "y_prev": load, "q": float(queue[link]), "C": float(fluid.capacity[link]),
-                "T": float(params["interval"]), "R": float(state[link]), "p": p,
-            }  # fmt: skip
+                "y_prev": load,
+                "q": float(queue[link]),
+                "C": float(fluid.capacity[link]),
+                "T": float(params["interval"]),
+                "R": float(state[link]),
+                "p": p,
+            }
             supply["u"] *= min(1.0, supply["N"])
             supply["N"] = max(1.0, supply["N"])
             if protocol.priority_law is not None:
@@ -147,9 +164,22 @@ class InitialConditions:
                     advertised[signal[crossing]] = call_law(law, supply)
         bottleneck = point.bottleneck[fluid.first_flow]
         return cls(
-            signal, advertised, advertises_from, state, lowest, highest, priority, queue, measured, x, rtt, opens,
-            bottleneck, False, announces_first,
-        )  # fmt: skip
+            signal,
+            advertised,
+            advertises_from,
+            state,
+            lowest,
+            highest,
+            priority,
+            queue,
+            measured,
+            x,
+            rtt,
+            opens,
+            bottleneck,
+            False,
+            announces_first,
+        )
 
 
 def _range(protocol: Protocol, fluid: FluidNetwork, rates: bool) -> tuple[FloatArray, FloatArray]:

@@ -90,12 +90,17 @@ class CompiledLaws:
         from ecc.contract.entries import form_laws
 
         laws_or_none: dict[str, Callable[..., Any] | None] = {
-            "router": getattr(protocol, "router_law", None), "source": getattr(protocol, "source_law", None),
-            "announce": protocol.announce_law, "priority": protocol.priority_law,
-            "loss": protocol.loss_response_law, "mark": protocol.mark_response_law, "memory": protocol.memory_law,
-            "slow_start": protocol.slow_start_law, "decrease": protocol.decrease_law,
+            "router": getattr(protocol, "router_law", None),
+            "source": getattr(protocol, "source_law", None),
+            "announce": protocol.announce_law,
+            "priority": protocol.priority_law,
+            "loss": protocol.loss_response_law,
+            "mark": protocol.mark_response_law,
+            "memory": protocol.memory_law,
+            "slow_start": protocol.slow_start_law,
+            "decrease": protocol.decrease_law,
             **{name.removesuffix("_law"): law for name, law in form_laws(protocol).items()},
-        }  # fmt: skip
+        }
         laws = {name: law for name, law in laws_or_none.items() if law is not None}
         self.by_name = laws
         params = param_record(protocol)

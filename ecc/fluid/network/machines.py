@@ -31,15 +31,41 @@ from ecc.jit import CompiledHooks, compile_hooks
 __all__ = ["MACHINE_ENV", "Machines", "is_machine", "machine_fields", "machines_of", "move_machine"]
 
 MACHINE_ENV = (
-    "now", "step", "rtt", "delivery_rate", "acked", "lost", "loss", "marked", "delivered", "in_flight", "packet_size",
-    "flow", "flows", "rate", "window",
-)  # fmt: skip
+    "now",
+    "step",
+    "rtt",
+    "delivery_rate",
+    "acked",
+    "lost",
+    "loss",
+    "marked",
+    "delivered",
+    "in_flight",
+    "packet_size",
+    "flow",
+    "flows",
+    "rate",
+    "window",
+)
 """Fields of `env`, all of them floats; `on_step` may write the last two."""
 
 (
-    _NOW, _STEP, _RTT, _DELIVERY_RATE, _ACKED, _LOST, _LOSS, _MARKED, _DELIVERED, _IN_FLIGHT, _PACKET, _FLOW, _FLOWS,
-    _RATE, _WINDOW,
-) = range(len(MACHINE_ENV))  # fmt: skip
+    _NOW,
+    _STEP,
+    _RTT,
+    _DELIVERY_RATE,
+    _ACKED,
+    _LOST,
+    _LOSS,
+    _MARKED,
+    _DELIVERED,
+    _IN_FLIGHT,
+    _PACKET,
+    _FLOW,
+    _FLOWS,
+    _RATE,
+    _WINDOW,
+) = range(len(MACHINE_ENV))
 _MIN_LOST = 1e-9  # packets lost in a step: a smaller amount is rounding
 _NOTHING = np.dtype([])
 _pointers = unpacker("fff")
@@ -139,9 +165,21 @@ def machines_of(
 
 @inlined
 def move_machine(
-    machines: Any, paths: Any, sources: Any, sent: Any, g: int, i: int, t: float, h: float, sigma: float,
-    answered: bool, acknowledged: float, lost: float, marked: float, limit: float,
-) -> int:  # fmt: skip
+    machines: Any,
+    paths: Any,
+    sources: Any,
+    sent: Any,
+    g: int,
+    i: int,
+    t: float,
+    h: float,
+    sigma: float,
+    answered: bool,
+    acknowledged: float,
+    lost: float,
+    marked: float,
+    limit: float,
+) -> int:
     """Move a machine by a step, and send; return 0, or the hook's status. `answered`: ACKs have arrived."""
     env, status = machines.env, 0
     machines.acknowledged[g, i] = acknowledged

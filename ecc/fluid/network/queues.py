@@ -79,8 +79,9 @@ class LinkQueues:
         joined : sequence of sequence of int
             Index of the queue that each group joins at each link of its route.
         """
-        crossed = {(link, k) for route, ks in zip(fluid.routes, joined, strict=True)
-                   for link, k in zip(route, ks, strict=True)}  # fmt: skip
+        crossed = {
+            (link, k) for route, ks in zip(fluid.routes, joined, strict=True) for link, k in zip(route, ks, strict=True)
+        }
         idle = set(range(fluid.n_links)) - {link for link, _ in crossed}
         queues = sorted(crossed | {(link, 0) for link in idle})
         row = {queue: k for k, queue in enumerate(queues)}

@@ -47,9 +47,33 @@ _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, 
 _RS, _RS_PREV, _XS, _XS_RTT, _OWN_RTTS, _RESULTS = range(len(ARGUMENTS), BLOCK, LANES)
 # indices in Fields.count
 (
-    STEP, LAST, SAMPLE, SAMPLES, LINKS, GROUPS, SIGNALS, LONGEST, COMBINE, ROUTER, SOURCE, ANNOUNCE, PRIORITY,
-    REMEMBERS, BY_FLOW, MASK, MEMORY, SOURCES, SIGNAL_LAW, LOOKS_BACK, PERIOD, WAITED, LOSES, SINGLE, UNEVEN, NEXT_STOP,
-) = range(26)  # fmt: skip
+    STEP,
+    LAST,
+    SAMPLE,
+    SAMPLES,
+    LINKS,
+    GROUPS,
+    SIGNALS,
+    LONGEST,
+    COMBINE,
+    ROUTER,
+    SOURCE,
+    ANNOUNCE,
+    PRIORITY,
+    REMEMBERS,
+    BY_FLOW,
+    MASK,
+    MEMORY,
+    SOURCES,
+    SIGNAL_LAW,
+    LOOKS_BACK,
+    PERIOD,
+    WAITED,
+    LOSES,
+    SINGLE,
+    UNEVEN,
+    NEXT_STOP,
+) = range(26)
 COUNTS = 26
 MINIMUM, MAXIMUM, SUM = range(3)
 FINE, LAW_FAILED, NOT_FINITE, TOO_LONG, INTERRUPTED = range(5)
@@ -601,9 +625,18 @@ def likeness(problem: Problem) -> Hashable:
     protocol, samples, params = problem.protocol, problem.samples, param_record(problem.protocol)
     laws = tuple(getattr(protocol, name) for name in _LAWS)
     return (
-        type(protocol), laws, protocol.scaling_rtt, protocol.combine, params.dtype, float(params["interval"][0]),
-        id(problem.fluid), len(samples), samples[-1], id(problem.delays), problem.records,
-    )  # fmt: skip
+        type(protocol),
+        laws,
+        protocol.scaling_rtt,
+        protocol.combine,
+        params.dtype,
+        float(params["interval"][0]),
+        id(problem.fluid),
+        len(samples),
+        samples[-1],
+        id(problem.delays),
+        problem.records,
+    )
 
 
 def run(problem: Problem) -> Result:
@@ -753,8 +786,13 @@ def _counts(setup: _Setup) -> IntArray:
 def _arrays_of_each(setup: _Setup) -> dict[str, Any]:
     """Return the fields that differ between problems, name -> array (n_problems, ...)."""
     problems, fluid, T, zeros, each, ring = (
-        setup.problems, setup.fluid, setup.interval, setup.zeros, setup.each, setup.ring,
-    )  # fmt: skip
+        setup.problems,
+        setup.fluid,
+        setup.interval,
+        setup.zeros,
+        setup.each,
+        setup.ring,
+    )
     B, L, G, n_samples = len(problems), fluid.n_links, fluid.n_groups, len(setup.samples)
     x, queue = each("x"), each("queue")
     opens = setup.steps(each("opens"))
@@ -768,45 +806,79 @@ def _arrays_of_each(setup: _Setup) -> dict[str, Any]:
     rtt = setup.around * T
     floor = np.array([fluid.floor(problem.protocol) for problem in problems])
     return {
-        "record": record, "block": block, "signal_block": zeros(BLOCK),
+        "record": record,
+        "block": block,
+        "signal_block": zeros(BLOCK),
         "params": np.array([param_values(param_record(problem.protocol)) for problem in problems]),
-        "lowest": each("lowest"), "highest": each("highest"), "state": each("state"),
+        "lowest": each("lowest"),
+        "highest": each("highest"),
+        "state": each("state"),
         "advertised": ring(each("advertised")),
-        "queue": queue, "peak": queue.copy(), "remaining": setup.waiting % 1.0 * fluid.capacity * T,
-        "priority": ring(each("priority")) if setup.laws.priority else zeros(0), "wait": ring(setup.waiting * T),
+        "queue": queue,
+        "peak": queue.copy(),
+        "remaining": setup.waiting % 1.0 * fluid.capacity * T,
+        "priority": ring(each("priority")) if setup.laws.priority else zeros(0),
+        "wait": ring(setup.waiting * T),
         **{
             name: zeros(L)
             for name in (
-                "before", "weighted", "idle", "loss", "arrived", "dropped", "mean", "bottlenecked", "crossing", "other",
+                "before",
+                "weighted",
+                "idle",
+                "loss",
+                "arrived",
+                "dropped",
+                "mean",
+                "bottlenecked",
+                "crossing",
+                "other",
             )
         },
-        "arrival": each("measured")[:, 0].copy(), "floor": floor, "total": zeros(G),
-        "delivered": zeros(G), "lost": zeros(G), "finished": np.full((B, G), np.nan),
+        "arrival": each("measured")[:, 0].copy(),
+        "floor": floor,
+        "total": zeros(G),
+        "delivered": zeros(G),
+        "lost": zeros(G),
+        "finished": np.full((B, G), np.nan),
         "x": ring(x) if setup.looks_back else zeros(0),
-        "sent": ring(np.where(sending, x, 0.0)), "floor_rate": floor / rtt,
-        "carried": ring(rtt + each("rtt") - fluid.rtt), "reaching": zeros(len(setup.links)),
-        "out_links": zeros(n_samples, 4, L), "out_groups": zeros(n_samples, 4, G), "count": _counts(setup),
-        "bottleneck": ring(np.where(sending, each("bottleneck"), NOT_STARTED)), "opens": opens,
+        "sent": ring(np.where(sending, x, 0.0)),
+        "floor_rate": floor / rtt,
+        "carried": ring(rtt + each("rtt") - fluid.rtt),
+        "reaching": zeros(len(setup.links)),
+        "out_links": zeros(n_samples, 4, L),
+        "out_groups": zeros(n_samples, 4, G),
+        "count": _counts(setup),
+        "bottleneck": ring(np.where(sending, each("bottleneck"), NOT_STARTED)),
+        "opens": opens,
         "selected": np.full((B, G), NO_LINK),
         "advertises_from": np.where(each("measures_first")[:, None], NEVER, np.full(L, -NEVER)),
         "stops": np.repeat(setup.steps(fluid.stop)[None], B, axis=0),
         "responds_after": np.where(each("announces_first")[:, None], -NEVER, opens),
         "head": -np.floor(setup.waiting).astype(np.int64),
-    }  # fmt: skip
+    }
 
 
 def _arrays_of_all(setup: _Setup) -> dict[str, Any]:
     """Return the fields that all problems share, by name."""
     fluid, links = setup.fluid, setup.links
     return {
-        "capacity": fluid.capacity, "buffer": fluid.buffer, "rtt": setup.around * setup.interval,
-        "members": fluid.members, "size": fluid.size,
-        "volume": np.empty((fluid.n_links, setup.memory)), "samples": setup.samples, "owner": setup.owner,
-        "crossing_link": links, "crossings": np.cumsum([0, *map(len, fluid.routes)]),
-        "through": np.argsort(links, kind="stable"), "ahead": setup.ahead, "back": setup.back,
+        "capacity": fluid.capacity,
+        "buffer": fluid.buffer,
+        "rtt": setup.around * setup.interval,
+        "members": fluid.members,
+        "size": fluid.size,
+        "volume": np.empty((fluid.n_links, setup.memory)),
+        "samples": setup.samples,
+        "owner": setup.owner,
+        "crossing_link": links,
+        "crossings": np.cumsum([0, *map(len, fluid.routes)]),
+        "through": np.argsort(links, kind="stable"),
+        "ahead": setup.ahead,
+        "back": setup.back,
         "first": np.concatenate([[0], np.cumsum(np.bincount(links, minlength=fluid.n_links))]),
-        "responds": np.concatenate(fluid.responds).astype(np.int64), "signal": setup.initial[0].signal,
-    }  # fmt: skip
+        "responds": np.concatenate(fluid.responds).astype(np.int64),
+        "signal": setup.initial[0].signal,
+    }
 
 
 def _run_to_end(setup: _Setup, w: Fields, table: IntArray, k: int, recorded: _Recorded) -> int:

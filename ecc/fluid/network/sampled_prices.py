@@ -172,7 +172,7 @@ def _price_of_path(g: int, zero: int, paths: Any, curves: Any, rules: Any, route
 @inlined
 def _receive(
     g: int, i: int, t: float, h: float, zero: int, paths: Any, curves: Any, rules: Any, routers: Any, sources: Any
-) -> Any:  # fmt: skip
+) -> Any:
     """Trace the data acknowledged at time i back along their path, and store the feedback of a new ACK.
 
     Returns whether the source steps.
@@ -213,9 +213,16 @@ def _receive(
 
 @entry
 def advance(
-    begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
+    begin: int,
+    end: int,
+    h: float,
+    zero: int,
+    paths: Paths,
+    curves: Curves,
+    rules: Rules,
+    routers: Routers,
     sources: Sources,
-) -> Any:  # fmt: skip
+) -> Any:
     """Take steps on the grid; return 0, or the status of a law that failed."""
     pointer, params = _pointers(rules.addresses)
     record, counters, sent, squares = rules.record, routers.counters, curves.sent, sources.squares
@@ -310,17 +317,34 @@ def run(problem: Problem) -> Result:
     record = np.zeros(len(ARGUMENTS))
     record[_T] = T
     rules = Rules(
-        laws.router, laws.source, laws.announce,
-        np.array([record.ctypes.data, laws.params.ctypes.data]), record, grid.failed, per,
-        ("min", "max", "sum").index(protocol.combine), int(protocol.source_clock == "always"),
-        int(protocol.scaling_rtt == "max"), form.rtt_gain, int(laws.remembers),
-    )  # fmt: skip
+        laws.router,
+        laws.source,
+        laws.announce,
+        np.array([record.ctypes.data, laws.params.ctypes.data]),
+        record,
+        grid.failed,
+        per,
+        ("min", "max", "sum").index(protocol.combine),
+        int(protocol.source_clock == "always"),
+        int(protocol.scaling_rtt == "max"),
+        form.rtt_gain,
+        int(laws.remembers),
+    )
     routers = Routers(tick, initial.state.copy(), initial.lowest, initial.highest, advertised, counters)
     sources = Sources(
-        floor=fluid.floor(protocol), x=x, x_rtt=x.copy(), price=initial.advertised[paths.links[np.maximum(owner, 0)]],
-        rtt=initial.rtt.copy(), acked=acked, since=since, prices=prices, owner=owner, stamp=np.full(G, -1.0),
-        due=np.full(G, np.inf if problem.point is None else T), squares=squares,
-    )  # fmt: skip
+        floor=fluid.floor(protocol),
+        x=x,
+        x_rtt=x.copy(),
+        price=initial.advertised[paths.links[np.maximum(owner, 0)]],
+        rtt=initial.rtt.copy(),
+        acked=acked,
+        since=since,
+        prices=prices,
+        owner=owner,
+        stamp=np.full(G, -1.0),
+        due=np.full(G, np.inf if problem.point is None else T),
+        squares=squares,
+    )
     grid.run(
         lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources)),
         problem.progress,

@@ -143,9 +143,20 @@ def simulate(
     95
     """
     prepared = prepare(
-        scenario, sample, start, perturbation, {}, record=record, progress=progress, cancel=cancel, time=time,
-        rtol=rtol, delays=delays, clocking=clocking, signals=signals,
-    )  # fmt: skip
+        scenario,
+        sample,
+        start,
+        perturbation,
+        {},
+        record=record,
+        progress=progress,
+        cancel=cancel,
+        time=time,
+        rtol=rtol,
+        delays=delays,
+        clocking=clocking,
+        signals=signals,
+    )
     text = scenario.to_toml()  # refuses, before the run, a scenario that cannot be stored with the result
     result = prepared.run()
     if result.stopped not in ("completed", "canceled", "interrupted"):
@@ -317,11 +328,24 @@ def prepare(
     watch = _Watch(progress, cancel)
     ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
     problem = Problem(
-        tuple(parts.runs[i] for i in fluid.first_flow), fluid, samples, watch, ticks, point, marking, factor,
-        records=len(record) > 0, rtol=tolerance, ack_clocked=clocking == "ack", seed=scenario.seed, delays=table,
-        disciplines=parts.disciplines, signals=signals,
-        joined=() if joined is None else [joined[i] for i in fluid.first_flow], shared=shared,
-    )  # fmt: skip
+        tuple(parts.runs[i] for i in fluid.first_flow),
+        fluid,
+        samples,
+        watch,
+        ticks,
+        point,
+        marking,
+        factor,
+        records=len(record) > 0,
+        rtol=tolerance,
+        ack_clocked=clocking == "ack",
+        seed=scenario.seed,
+        delays=table,
+        disciplines=parts.disciplines,
+        signals=signals,
+        joined=() if joined is None else [joined[i] for i in fluid.first_flow],
+        shared=shared,
+    )
     return Prepared(scenario, problem, model, watch, time, notes, tuple(record), begun)
 
 

@@ -165,7 +165,7 @@ def _preferred_offer(g: int, paths: Any, curves: Any, routers: Any, sources: Any
 @inlined
 def _respond(
     g: int, i: int, t: float, zero: int, rules: Any, paths: Any, curves: Any, routers: Any, sources: Any
-) -> Any:  # fmt: skip
+) -> Any:
     """Let a source with new feedback change its bottleneck or its rate after its wait; return a status."""
     x, proposed, owner = sources.x, sources.proposed, sources.owner
     which, best, rank, worst = _preferred_offer(g, paths, curves, routers, sources)
@@ -202,9 +202,16 @@ def _respond(
 
 @entry
 def advance(
-    begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
+    begin: int,
+    end: int,
+    h: float,
+    zero: int,
+    paths: Paths,
+    curves: Curves,
+    rules: Rules,
+    routers: Routers,
     sources: Sources,
-) -> Any:  # fmt: skip
+) -> Any:
     """Take steps on the grid; return 0, or the status of a law that failed."""
     sent, requested, origin, counters = curves.sent, sources.requested, curves.origin, routers.counters
     stop, steady, owner = paths.stop, paths.steady, sources.owner
@@ -308,17 +315,33 @@ def run(problem: Problem) -> Result:
     record[_T] = T
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
     rules = Rules(
-        laws.router, laws.priority, laws.refusal, laws.source, addresses, record, grid.failed, *form.waits,
-        form.near, int(form.needs_approval),
-    )  # fmt: skip
+        laws.router,
+        laws.priority,
+        laws.refusal,
+        laws.source,
+        addresses,
+        record,
+        grid.failed,
+        *form.waits,
+        form.near,
+        int(form.needs_approval),
+    )
     tick = np.maximum(1, np.rint(_PER_INTERVAL * problem.ticks)).astype(np.int64)
     routers = Routers(tick, advertised, priority, refusal, np.zeros((L, 3)))
     sources = Sources(
-        lowest=lowest, desired=fluid.size / fluid.rtt if form.limits_requests else np.full(G, np.inf),
-        responds_after=curves.sent[:, zero - 1] + 8.0 * form.opening_bytes, x=x, proposed=x.copy(),
-        offered=offers[paths.links[np.maximum(owner, 0)]], owner=owner, changed=changed,
-        first_interval=np.full(G, _NOT_YET), wait=np.zeros(G, np.int64), acked=acked, requested=requested,
-    )  # fmt: skip
+        lowest=lowest,
+        desired=fluid.size / fluid.rtt if form.limits_requests else np.full(G, np.inf),
+        responds_after=curves.sent[:, zero - 1] + 8.0 * form.opening_bytes,
+        x=x,
+        proposed=x.copy(),
+        offered=offers[paths.links[np.maximum(owner, 0)]],
+        owner=owner,
+        changed=changed,
+        first_interval=np.full(G, _NOT_YET),
+        wait=np.zeros(G, np.int64),
+        acked=acked,
+        requested=requested,
+    )
     grid.run(
         lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources)),
         problem.progress,

@@ -25,8 +25,17 @@ EQUATIONS = Taken(
         "source_law": (*_SOURCE, "s"),
     },
     {
-        "combine": None, "scaling_rtt": None, "rtt_weights": None, "router_clock": None, "source_clock": None,
-        "stamping": None, "windowed": None, "opening_rate": None, "floor": None, "initial": None, "states": None,
+        "combine": None,
+        "scaling_rtt": None,
+        "rtt_weights": None,
+        "router_clock": None,
+        "source_clock": None,
+        "stamping": None,
+        "windowed": None,
+        "opening_rate": None,
+        "floor": None,
+        "initial": None,
+        "states": None,
     },
     {
         "fluid_form": _ALL_THE_TIME,
@@ -41,7 +50,7 @@ EQUATIONS = Taken(
         "states": lambda protocol: source_takes(protocol, "x"),  # they move as the rate is updated
     },
     of_states=(*_SOURCE, "s"),
-)  # fmt: skip
+)
 """Declaration supported by `ecc.fluid.network.continuous`."""
 
 RECURRENCE = Taken(
@@ -91,11 +100,16 @@ SAMPLED = Taken(
         "source_law": ("x", "x_rtt", "R", "D", "T", "p"),
     },
     {
-        "combine": None, "scaling_rtt": None, "source_clock": ("interval", "always"), "stamping": ("arrival",),
-        "fluid_form": None, "opening_rate": None, "floor": None,
+        "combine": None,
+        "scaling_rtt": None,
+        "source_clock": ("interval", "always"),
+        "stamping": ("arrival",),
+        "fluid_form": None,
+        "opening_rate": None,
+        "floor": None,
     },
     _LIMITED,
-)  # fmt: skip
+)
 """Declaration supported by `ecc.fluid.network.sampled_prices`."""
 
 GRANTED = Taken(
@@ -107,11 +121,16 @@ GRANTED = Taken(
         "source_law": ("x", "R", "p"),
     },
     {
-        "scaling_rtt": None, "rtt_weights": ("flows",), "router_clock": ("rtt",), "source_clock": ("always",),
-        "windowed": (True,), "fluid_form": None, "initial": None,
+        "scaling_rtt": None,
+        "rtt_weights": ("flows",),
+        "router_clock": ("rtt",),
+        "source_clock": ("always",),
+        "windowed": (True,),
+        "fluid_form": None,
+        "initial": None,
     },
     _LIMITED,
-)  # fmt: skip
+)
 """Declaration supported by `ecc.fluid.network.granted_windows`."""
 
 WINDOWS = Taken(
@@ -140,13 +159,19 @@ MACHINES = Taken(
     {"combine": "", "initial": ""}  # losses are summed; hooks have `initial` among the parameters
     | dict.fromkeys(
         (
-            "router_law", "source_law", "slow_start_law", "decrease_law", "loss_response_law", "mark_response_law",
-            "memory_law", "states",
+            "router_law",
+            "source_law",
+            "slow_start_law",
+            "decrease_law",
+            "loss_response_law",
+            "mark_response_law",
+            "memory_law",
+            "states",
         ),
         "hosts run their machine of states here (fluid_form), and not their laws",
     ),
     needs=(),
-)  # fmt: skip
+)
 """Declaration supported by `ecc.fluid.network.machines`, a part of the fluid of windows."""
 
 _TAKEN_OF = {

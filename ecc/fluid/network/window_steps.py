@@ -41,15 +41,49 @@ from ecc.fluid.network.queues import Service, serve_several
 __all__ = ["WINDOW_ARGUMENTS", "Routers", "Rules", "Sources", "advance"]
 
 WINDOW_ARGUMENTS = (
-    "R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "w", "w_rtt", "m", "D", "s", "a", "since", "marked",
-    *STEP_FIELDS, "result",
-)  # fmt: skip
+    "R",
+    "y",
+    "q",
+    "q_mean",
+    "q_flow",
+    "loss",
+    "C",
+    "T",
+    "w",
+    "w_rtt",
+    "m",
+    "D",
+    "s",
+    "a",
+    "since",
+    "marked",
+    *STEP_FIELDS,
+    "result",
+)
 """Fields of the record of window protocols' laws: laws read them, and write `result`; states of the host follow."""
 
 (
-    _R, _Y, _Q, _Q_MEAN, _Q_FLOW, _LOSS, _C, _T, _W, _W_RTT, _M, _D, _S, _A, _SINCE, _MARKED, _SHARE, _STEP, _JUMPS,
+    _R,
+    _Y,
+    _Q,
+    _Q_MEAN,
+    _Q_FLOW,
+    _LOSS,
+    _C,
+    _T,
+    _W,
+    _W_RTT,
+    _M,
+    _D,
+    _S,
+    _A,
+    _SINCE,
+    _MARKED,
+    _SHARE,
+    _STEP,
+    _JUMPS,
     _RESULT,
-) = range(len(WINDOW_ARGUMENTS))  # fmt: skip
+) = range(len(WINDOW_ARGUMENTS))
 _STATES = len(WINDOW_ARGUMENTS)
 _SMEARED = 0.01  # windows an RTT: slower ACKs are trains smeared by the grid
 _LOSS_SIZE = 0.5  # packets: queues drop entire packets, and trains get slightly more or less than their share
@@ -195,9 +229,20 @@ class Signals(NamedTuple):
 
 @entry
 def advance(
-    begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
-    sources: Sources, disciplines: Disciplines, service: Service, departures: Departures, machines: Machines,
-) -> Any:  # fmt: skip
+    begin: int,
+    end: int,
+    h: float,
+    zero: int,
+    paths: Paths,
+    curves: Curves,
+    rules: Rules,
+    routers: Routers,
+    sources: Sources,
+    disciplines: Disciplines,
+    service: Service,
+    departures: Departures,
+    machines: Machines,
+) -> Any:
     """Take steps on the grid; return 0, or the status of a law that failed."""
     laws = _laws_of(rules, 0)
     for i in range(begin, end):
@@ -212,10 +257,21 @@ def advance(
                 curves.sent[g, i] = curves.sent[g, i - 1]
             elif machines.hook[g] != 0:
                 status = move_machine(
-                    machines, paths, sources, curves.sent, g, i, step.t, h, acked.position,
-                    acked.sent_at >= paths.start[g], acked.acknowledged, acked.dropped + acked.random_lost,
-                    1.0 - acked.unmarked, laws.limit,
-                )  # fmt: skip
+                    machines,
+                    paths,
+                    sources,
+                    curves.sent,
+                    g,
+                    i,
+                    step.t,
+                    h,
+                    acked.position,
+                    acked.sent_at >= paths.start[g],
+                    acked.acknowledged,
+                    acked.dropped + acked.random_lost,
+                    1.0 - acked.unmarked,
+                    laws.limit,
+                )
                 if status != 0:
                     return failed(rules.failed, MACHINE, g, step.t, status)
             else:
@@ -250,12 +306,29 @@ def advance(
 def _laws_of(rules: Any, host: int) -> Any:
     """Return the laws of a host."""
     return Laws(
-        host, _pointers(rules.addresses[host]), rules.record, rules.failed, rules.router[host], rules.source[host],
-        rules.slow_start[host], rules.decrease[host], rules.loss[host], rules.mark[host], rules.memory[host],
-        rules.move[host], rules.after_loss[host], rules.after_mark[host], rules.interval[host], rules.combine[host],
-        rules.by_flow[host], rules.averaged[host], rules.limit[host], rules.paced_over[host], rules.ack_clocked,
+        host,
+        _pointers(rules.addresses[host]),
+        rules.record,
+        rules.failed,
+        rules.router[host],
+        rules.source[host],
+        rules.slow_start[host],
+        rules.decrease[host],
+        rules.loss[host],
+        rules.mark[host],
+        rules.memory[host],
+        rules.move[host],
+        rules.after_loss[host],
+        rules.after_mark[host],
+        rules.interval[host],
+        rules.combine[host],
+        rules.by_flow[host],
+        rules.averaged[host],
+        rules.limit[host],
+        rules.paced_over[host],
+        rules.ack_clocked,
         rules.random,
-    )  # fmt: skip
+    )
 
 
 @optimized
@@ -298,9 +371,19 @@ def _trace_back(
                 break
             R = signal if c == last else _combined(laws.combine, R, signal)
     return status, AckedData(
-        u, (u - step.zero) * step.h, (step.i - u) * step.h, R, acknowledged, dropped + at_heads, random_lost,
-        early + at_heads, unmarked, certain, at_heads, marked_at_heads,
-    )  # fmt: skip
+        u,
+        (u - step.zero) * step.h,
+        (step.i - u) * step.h,
+        R,
+        acknowledged,
+        dropped + at_heads,
+        random_lost,
+        early + at_heads,
+        unmarked,
+        certain,
+        at_heads,
+        marked_at_heads,
+    )
 
 
 @inlined

@@ -197,8 +197,17 @@ def _rules(hosts: Sequence[_Host], averaged: Sequence[int], record: FloatArray, 
         return np.array([host.moves.get(name, 0) for host in hosts], np.int64)
 
     return Rules(
-        np.array(runs, np.int64), laws("router"), laws("source"), laws("slow_start"), laws("decrease"), laws("loss"),
-        laws("mark"), laws("memory"), moves("move"), moves("after_loss"), moves("after_mark"),
+        np.array(runs, np.int64),
+        laws("router"),
+        laws("source"),
+        laws("slow_start"),
+        laws("decrease"),
+        laws("loss"),
+        laws("mark"),
+        laws("memory"),
+        moves("move"),
+        moves("after_loss"),
+        moves("after_mark"),
         np.array([[record.ctypes.data, host.laws.params.ctypes.data] for host in hosts]),
         np.array([host.interval for host in hosts]),
         np.array([("min", "max", "sum").index(host.protocol.combine) for host in hosts]),
@@ -206,14 +215,21 @@ def _rules(hosts: Sequence[_Host], averaged: Sequence[int], record: FloatArray, 
         np.array(averaged, np.int64),
         np.array([8.0 * host.protocol.receiver_window or np.inf for host in hosts]),
         np.array([host.protocol.paced_over for host in hosts]),
-        record, grid.failed, int(problem.ack_clocked), int(problem.signals == "random"),
-    )  # fmt: skip
+        record,
+        grid.failed,
+        int(problem.ack_clocked),
+        int(problem.signals == "random"),
+    )
 
 
 def _routers(
-    hosts: Sequence[_Host], fluid: FluidNetwork, grid: Grid, record: FloatArray, ticks: FloatArray,
+    hosts: Sequence[_Host],
+    fluid: FluidNetwork,
+    grid: Grid,
+    record: FloatArray,
+    ticks: FloatArray,
     point: Equilibrium | None,
-) -> Routers:  # fmt: skip
+) -> Routers:
     """Return the routers of some hosts, one at each link, before their first ticks."""
     rows = [(link, host) for host in hosts for link in range(fluid.n_links)]
     state, advertised = np.zeros(len(rows)), np.zeros((len(rows), grid.rows))
@@ -225,9 +241,13 @@ def _routers(
         np.array([host.laws.router for _, host in rows], np.int64),
         np.array([host.laws.announce for _, host in rows], np.int64),
         np.array([[record.ctypes.data, host.laws.params.ctypes.data] for _, host in rows], np.int64).reshape(-1, 2),
-        interval, advertised, state, interval * ticks[[link for link, _ in rows]],
-        np.full(len(rows), grid.zero - 1), np.zeros(len(rows)),
-    )  # fmt: skip
+        interval,
+        advertised,
+        state,
+        interval * ticks[[link for link, _ in rows]],
+        np.full(len(rows), grid.zero - 1),
+        np.zeros(len(rows)),
+    )
 
 
 def _ticks(discipline: Protocol) -> bool:
@@ -340,9 +360,13 @@ def run(problem: Problem) -> Result:
     sources = _sources(problem, of_group, start, grid)
     departures, code_of_departures = _departures(problem, links, network)
     machines, code_of_machines = machines_of(
-        problem.protocols, names, start.states, np.searchsorted(fluid.active, fluid.first_flow), len(fluid.active),
+        problem.protocols,
+        names,
+        start.states,
+        np.searchsorted(fluid.active, fluid.first_flow),
+        len(fluid.active),
         grid.rows,
-    )  # fmt: skip
+    )
     recorded = {"env.window": start.window, "flow.m": sources.memory, "link.R": routers.state}
     recorded |= {f"flow.{name}": start.states[:, column] for column, name in enumerate(names)}
     recorded |= {
@@ -351,19 +375,32 @@ def run(problem: Problem) -> Result:
     grid.run(
         lambda begin, end: int(
             advance(
-                begin, end, grid.h, grid.zero - 1, paths, curves, rules, routers, sources, network.disciplines,
-                links.service, departures, machines,
-            )  # fmt: skip
+                begin,
+                end,
+                grid.h,
+                grid.zero - 1,
+                paths,
+                curves,
+                rules,
+                routers,
+                sources,
+                network.disciplines,
+                links.service,
+                departures,
+                machines,
+            )
         ),
         problem.progress,
         recorded if problem.records else None,
         code=[
             *(compiled for host in hosts.values() for compiled in (host.laws.code, host.moves)),
-            *code_of_disciplines.owners, *code_of_departures, *code_of_machines,
+            *code_of_disciplines.owners,
+            *code_of_departures,
+            *code_of_machines,
         ],
         flows=fluid.first_flow,
         links=None if links.queues is None else links.queues.link,
-    )  # fmt: skip
+    )
     _set_losses(links, network)
     full = _full_links(links, network)
     result = _result(problem, links, network, departures)
@@ -402,9 +439,15 @@ def _departures(problem: Problem, links: _Links, network: _Network) -> tuple[Dep
         links.at_departure if any(links.at_departure) else [],
         np.arange(n + 1) if queues is None else queues.service.first,
         np.zeros(n, np.int64) if queues is None else queues.index,
-        _codepoints(problem), network.paths, fluid.capacity, fluid.buffer, network.grid, problem.ticks, problem.seed,
+        _codepoints(problem),
+        network.paths,
+        fluid.capacity,
+        fluid.buffer,
+        network.grid,
+        problem.ticks,
+        problem.seed,
         problem.signals == "random",
-    )  # fmt: skip
+    )
 
 
 def _state_names(protocols: Sequence[Protocol]) -> list[str]:
@@ -481,11 +524,30 @@ def _sources(problem: Problem, of_group: Sequence[_Host], start: _Start, grid: G
     looks_back = any(takes(law, "w_rtt") for host in hosts for law in host.all_laws())
     windows = np.repeat(start.window[:, None], grid.rows if looks_back else 0, axis=1)
     return Sources(
-        start.window, start.states, begins, np.full(G, -np.inf), start.acked,
-        memory, recovery_end, drops_before, burst, np.zeros(G, np.int64), drops_seen, random_seen,
-        np.random.default_rng(problem.seed).exponential(size=(G, max_losses)), np.zeros(G, np.int64),
-        start.early_seen, early, marked, heads_seen, marked_seen, at_heads, np.full(G, -np.inf), np.zeros(G), windows,
-    )  # fmt: skip
+        start.window,
+        start.states,
+        begins,
+        np.full(G, -np.inf),
+        start.acked,
+        memory,
+        recovery_end,
+        drops_before,
+        burst,
+        np.zeros(G, np.int64),
+        drops_seen,
+        random_seen,
+        np.random.default_rng(problem.seed).exponential(size=(G, max_losses)),
+        np.zeros(G, np.int64),
+        start.early_seen,
+        early,
+        marked,
+        heads_seen,
+        marked_seen,
+        at_heads,
+        np.full(G, -np.inf),
+        np.zeros(G),
+        windows,
+    )
 
 
 def _full_links(links: _Links, network: _Network) -> list[int]:

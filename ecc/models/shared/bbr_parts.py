@@ -11,9 +11,20 @@ from ecc.contract.env import FlowEnv, Params
 from ecc.models.shared import delivery_rate, filters, windows
 
 __all__ = [
-    "FIRST_RTT", "INFINITE", "MIN_PACKETS", "PACING", "FlowState", "ends_probe_rtt", "flow_on_start",
-    "init_pacing_rate", "restart_from_idle", "restore_cwnd", "save_cwnd", "set_pacing_rate", "update_ack_aggregation",
-]  # fmt: skip
+    "FIRST_RTT",
+    "INFINITE",
+    "MIN_PACKETS",
+    "PACING",
+    "FlowState",
+    "ends_probe_rtt",
+    "flow_on_start",
+    "init_pacing_rate",
+    "restart_from_idle",
+    "restore_cwnd",
+    "save_cwnd",
+    "set_pacing_rate",
+    "update_ack_aggregation",
+]
 
 INFINITE = 1e300
 PACING = 0.99  # share of bw at which flows are paced, so that queues drain

@@ -34,9 +34,13 @@ GROW_UNTIL_LOST = "its windows grow until a queue overflows or a packet is lost,
 GROW_UNTIL_MARKED = "its windows grow until packets are marked or lost, and are then reduced"
 """Why protocols that respond to marks have no equilibrium (`no_equilibrium`)."""
 LINUX: dict[str, Any] = {
-    "transport": "rack", "lost_retransmission": "linux", "initial": 10.0, "min_rto": 0.2, "restart": "linux",
+    "transport": "rack",
+    "lost_retransmission": "linux",
+    "initial": 10.0,
+    "min_rto": 0.2,
+    "restart": "linux",
     "prr": True,
-}  # fmt: skip
+}
 """Linux 6's defaults for the parameters that all window protocols have."""
 NEVER_LEFT = 1e300  # bytes, a slow-start threshold "arbitrarily high" (RFC 5681 sec. 3.1)
 BY_DATA, BY_WINDOW, BY_PACER = range(3)

@@ -119,11 +119,22 @@ class PythonEngine:
         """Counts and costs of the run so far; memory is not measured and reported as 0."""
         twin = self._twin
         return Stats(
-            now=self.now, events=twin.events, data_packets=twin.data_packets, in_flight=twin.in_flight,
-            samples=len(twin.rows), trace=twin.n_traced, transfers=twin.started, alive=len(self.alive),
-            waiting=sum(map(len, twin.pending)), finished=len(twin.finished) - self._taken, bytes=0, peak_bytes=0,
-            digest=twin.digest, stop=self._reason, cpu_seconds=self._cpu_seconds,
-        )  # fmt: skip
+            now=self.now,
+            events=twin.events,
+            data_packets=twin.data_packets,
+            in_flight=twin.in_flight,
+            samples=len(twin.rows),
+            trace=twin.n_traced,
+            transfers=twin.started,
+            alive=len(self.alive),
+            waiting=sum(map(len, twin.pending)),
+            finished=len(twin.finished) - self._taken,
+            bytes=0,
+            peak_bytes=0,
+            digest=twin.digest,
+            stop=self._reason,
+            cpu_seconds=self._cpu_seconds,
+        )
 
     @property
     def samples(self) -> dict[str, NDArray[Any]]:

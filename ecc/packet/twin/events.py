@@ -194,8 +194,9 @@ class Twin:
         self.is_lossless = any(link.config.xoff > 0 for link in self.links)
         for link in self.links:
             link.in_lossless = self.is_lossless
-        self.n_priorities = 1 + max((int(table["priority"].max(initial=0)) for table in (flows, templates)
-                                     if table is not None), default=0)  # fmt: skip
+        self.n_priorities = 1 + max(
+            (int(table["priority"].max(initial=0)) for table in (flows, templates) if table is not None), default=0
+        )
         self.routers: list[TwinRouter] = []
         for k, (row, agent) in enumerate(zip(links, routers, strict=True)):
             config = Record.of(row)
@@ -232,18 +233,34 @@ class Twin:
         return Channel(self.impairments[number - 1], Random(self.seed, stream)) if number > 0 else None
 
     def new_flow(
-        self, number: int, config: Any, agent: Agent, routes: Sequence[Sequence[TwinLink]],
+        self,
+        number: int,
+        config: Any,
+        agent: Agent,
+        routes: Sequence[Sequence[TwinLink]],
         reverse: Sequence[TwinLink],
-    ) -> TwinFlow:  # fmt: skip
+    ) -> TwinFlow:
         random, sizes = Random(self.seed, 2**32 + number), Random(self.seed, 2**33 + number)
         channel = self.new_channel(config.impairment, 2**35 + number)
         receiver = Receiver(config.reordering_threshold or (3 if is_reordered(routes) else 1))
         outgoing = (Rack if config.transport == RACK else Outgoing)(config) if config.transport else None
         flow = TwinFlow(
-            number, config, *agent.records, agent.hooks, random, routes, reverse, config.rate, config.window,
-            sizes, channel, Random(self.seed, 2**36 + number), receiver,
-            outgoing, Incoming(reports_duplicates=config.transport == RACK),
-        )  # fmt: skip
+            number,
+            config,
+            *agent.records,
+            agent.hooks,
+            random,
+            routes,
+            reverse,
+            config.rate,
+            config.window,
+            sizes,
+            channel,
+            Random(self.seed, 2**36 + number),
+            receiver,
+            outgoing,
+            Incoming(reports_duplicates=config.transport == RACK),
+        )
         flow.draw_size()
         if config.phase_jitter:
             flow.phase = Phase(Random(self.seed, 2**38 + number))
@@ -389,11 +406,20 @@ class Twin:
                 return
             self.trace(kind, entity, getattr(subject.receiver.delayed if kind == Kind.FLUSH else subject, value))
         actions: dict[Kind, Callable[[Any], None]] = {
-            Kind.LEAVE: self.leave, Kind.RECEIVE: self.receive, Kind.DEPARTURE: self.leave, Kind.HOP: self.hop,
-            Kind.ACCESS: self.enter, Kind.ACK: self.ack, Kind.SEND: self.send, Kind.INTERVAL: self.interval,
-            Kind.START: self.start, Kind.STOP: self.stop, Kind.TIMER: self.timer, Kind.TIMEOUT: self.check_timeout,
+            Kind.LEAVE: self.leave,
+            Kind.RECEIVE: self.receive,
+            Kind.DEPARTURE: self.leave,
+            Kind.HOP: self.hop,
+            Kind.ACCESS: self.enter,
+            Kind.ACK: self.ack,
+            Kind.SEND: self.send,
+            Kind.INTERVAL: self.interval,
+            Kind.START: self.start,
+            Kind.STOP: self.stop,
+            Kind.TIMER: self.timer,
+            Kind.TIMEOUT: self.check_timeout,
             Kind.FLUSH: self.send_ack,
-        }  # fmt: skip
+        }
         actions[kind](subject)
         if before:
             self.finish_if_done(before)
@@ -1152,19 +1178,30 @@ class Twin:
         if name not in router.hooks:
             return NOTHING_WRITTEN
         queue = link.queues[packet.queue_index].bytes if packet and link.schedules else link.queue
-        env: Any = Record(LINK_ENV, {
-            "now": to_seconds(self.now), "capacity": link.advertised_capacity(self.now), "buffer": link.config.buffer,
-            "queue": queue, "backlog": link.queue, "queue_index": packet.queue_index if packet else 0,
-            "queue_low": router.queue_low, "link": link.index,
-            "packet_size": packet.wire_size if packet else 0,
-            "kind": packet.kind if packet else 0,
-            "flow": packet.flow.number if packet else -1,
-            "flow_queue": link.flow_queue_of(packet) if packet and config.wants_flow_queue else 0,
-            "sojourn": to_seconds(sojourn),
-            "random": router.random.next() if config.wants_random else 0.0,
-            "ecn": packet.codepoint if packet else NOT_ECT,
-            "drop": 0, "mark": 0, "trim": 0, "next_interval": router.next_interval,
-        })  # fmt: skip
+        env: Any = Record(
+            LINK_ENV,
+            {
+                "now": to_seconds(self.now),
+                "capacity": link.advertised_capacity(self.now),
+                "buffer": link.config.buffer,
+                "queue": queue,
+                "backlog": link.queue,
+                "queue_index": packet.queue_index if packet else 0,
+                "queue_low": router.queue_low,
+                "link": link.index,
+                "packet_size": packet.wire_size if packet else 0,
+                "kind": packet.kind if packet else 0,
+                "flow": packet.flow.number if packet else -1,
+                "flow_queue": link.flow_queue_of(packet) if packet and config.wants_flow_queue else 0,
+                "sojourn": to_seconds(sojourn),
+                "random": router.random.next() if config.wants_random else 0.0,
+                "ecn": packet.codepoint if packet else NOT_ECT,
+                "drop": 0,
+                "mark": 0,
+                "trim": 0,
+                "next_interval": router.next_interval,
+            },
+        )
         self.invoke(router, name, packet, env)
         if math.isnan(env.next_interval):
             raise self.error(router, name, "next interval must not be NaN s", env.next_interval)
@@ -1224,23 +1261,43 @@ class Twin:
             marked = packet.size
         if stream and name == "on_loss":
             in_flight = (stream.snd_nxt if kind == 1 else stream.flight_end) - stream.snd_una
-        return Record(FLOW_ENV, {
-            "now": to_seconds(self.now), "packet_size": size,
-            "rtt": flow.rtt, "srtt": flow.srtt, "min_rtt": flow.min_rtt,
-            "in_flight": in_flight, "delivered": flow.delivered, "lost": flow.lost,
-            "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.number,
-            "random": 0.0,
-            "size": flow.config.size, "unsent": self.unsent(flow), "header_bytes": flow.config.header_bytes,
-            "acked": flow.acked if name == "on_ack" else 0, "recovering": int(stream is not None and stream.recovering),
-            "recovered": int(stream is not None and name == "on_ack" and stream.recovered),
-            "undone": int(stream is not None and name == "on_ack" and stream.undone),
-            "marked": marked,
-            "ece": flow.ece if name == "on_ack" else 0,
-            "timer_1": -1.0, "timer_2": -1.0, "timer_3": -1.0, "counter": 0, "control_size": 0, "control_kind": 0,
-            "limited_by": flow.limited_by,
-            "idle": to_seconds(self.now - flow.last_time) if name == "on_restart" else 0.0,
-            "rto": to_seconds(flow.timeout(self.now)) if name == "on_restart" else 0.0,
-        })  # fmt: skip
+        return Record(
+            FLOW_ENV,
+            {
+                "now": to_seconds(self.now),
+                "packet_size": size,
+                "rtt": flow.rtt,
+                "srtt": flow.srtt,
+                "min_rtt": flow.min_rtt,
+                "in_flight": in_flight,
+                "delivered": flow.delivered,
+                "lost": flow.lost,
+                "rate": flow.rate,
+                "window": flow.window,
+                "timer": -1.0,
+                "kind": kind,
+                "flow": flow.number,
+                "random": 0.0,
+                "size": flow.config.size,
+                "unsent": self.unsent(flow),
+                "header_bytes": flow.config.header_bytes,
+                "acked": flow.acked if name == "on_ack" else 0,
+                "recovering": int(stream is not None and stream.recovering),
+                "recovered": int(stream is not None and name == "on_ack" and stream.recovered),
+                "undone": int(stream is not None and name == "on_ack" and stream.undone),
+                "marked": marked,
+                "ece": flow.ece if name == "on_ack" else 0,
+                "timer_1": -1.0,
+                "timer_2": -1.0,
+                "timer_3": -1.0,
+                "counter": 0,
+                "control_size": 0,
+                "control_kind": 0,
+                "limited_by": flow.limited_by,
+                "idle": to_seconds(self.now - flow.last_time) if name == "on_restart" else 0.0,
+                "rto": to_seconds(flow.timeout(self.now)) if name == "on_restart" else 0.0,
+            },
+        )
 
     def unsent(self, flow: TwinFlow) -> int:
         has_end = flow.config.size >= 0 or flow.config.write_size > 0
@@ -1310,7 +1367,7 @@ class Twin:
             **self.sampled_queues,
             **(self.sampled_pauses(time) if self.is_lossless else {}),
             **({"words": [self.word(recorded) for recorded in self.recorded]} if self.recorded else {}),
-        }  # fmt: skip
+        }
 
     def sampled_pauses(self, time: int) -> dict[str, list[int]]:
         """Return the time for which each link has been paused for each class [ps], and the number of PAUSE frames."""
@@ -1427,9 +1484,21 @@ def build_twin(setup: Setup, kind: type[Twin] = Twin, **options: Any) -> Twin:
     by_size = sorted(setup.parts, key=lambda part: part.header.itemsize)  # empty regions take no space
     headers = {part.header_offset: part.header for part in by_size}
     return kind(
-        setup.links, setup.flows[:n], setup.routes, agents["links"], agents["flows"][:n], headers,
-        n_additional=setup.n_additional, templates=setup.flows[n:], template_ends=agents["flows"][n:],
-        changes=setup.changes, impairments=setup.impairments, servers=setup.servers,
-        opportunities=setup.opportunities, quanta=setup.quanta, begun=setup.begun,
-        under_way=setup.under_way, **options,
-    )  # fmt: skip
+        setup.links,
+        setup.flows[:n],
+        setup.routes,
+        agents["links"],
+        agents["flows"][:n],
+        headers,
+        n_additional=setup.n_additional,
+        templates=setup.flows[n:],
+        template_ends=agents["flows"][n:],
+        changes=setup.changes,
+        impairments=setup.impairments,
+        servers=setup.servers,
+        opportunities=setup.opportunities,
+        quanta=setup.quanta,
+        begun=setup.begun,
+        under_way=setup.under_way,
+        **options,
+    )

@@ -193,13 +193,37 @@ class _Sender:
 
     def call(self, hook: str, event: Event, packet: Key | None = None, **values: Any) -> Call:
         env: dict[str, float] = {
-            "now": to_seconds(event.time), "packet_size": self.packet_size, "rtt": self.rtt, "srtt": self.srtt,
-            "min_rtt": self.min_rtt, "in_flight": self.in_flight, "delivered": self.delivered, "lost": self.lost,
-            "kind": 0, "flow": 0, "random": -1.0, "size": -1, "unsent": self.unsent, "header_bytes": 0, "acked": 0,
-            "recovering": int(self.recovers), "recovered": 0, "undone": 0, "marked": 0, "ece": 0, "timer": -1.0,
-            "timer_1": -1.0, "timer_2": -1.0, "timer_3": -1.0, "counter": 0, "control_size": 0, "control_kind": 0,
-            "limited_by": BY_WINDOW if self.unsent > 0 else BY_DATA, "idle": 0.0, "rto": 0.0,
-        } | values  # fmt: skip
+            "now": to_seconds(event.time),
+            "packet_size": self.packet_size,
+            "rtt": self.rtt,
+            "srtt": self.srtt,
+            "min_rtt": self.min_rtt,
+            "in_flight": self.in_flight,
+            "delivered": self.delivered,
+            "lost": self.lost,
+            "kind": 0,
+            "flow": 0,
+            "random": -1.0,
+            "size": -1,
+            "unsent": self.unsent,
+            "header_bytes": 0,
+            "acked": 0,
+            "recovering": int(self.recovers),
+            "recovered": 0,
+            "undone": 0,
+            "marked": 0,
+            "ece": 0,
+            "timer": -1.0,
+            "timer_1": -1.0,
+            "timer_2": -1.0,
+            "timer_3": -1.0,
+            "counter": 0,
+            "control_size": 0,
+            "control_kind": 0,
+            "limited_by": BY_WINDOW if self.unsent > 0 else BY_DATA,
+            "idle": 0.0,
+            "rto": 0.0,
+        } | values
         call = Call(hook, event.time, env, packet, event)
         seen = dict(self.corrected(call))
         if packet is not None and "packet" in seen:
@@ -273,10 +297,18 @@ class _Sender:
             ce, marked = first.data["ce"], 0
             if ce is not None:
                 marked, self.ce = self.packet_size * max(0, ce - self.ce), ce
-            calls.append(self.call(
-                "on_ack", first, newest or self.last, acked=acked, recovered=int(has_recovered), marked=marked,
-                ece=int(marked > 0), packet_size=arrived[-1][1] if arrived else self.packet_size,
-            ))  # fmt: skip
+            calls.append(
+                self.call(
+                    "on_ack",
+                    first,
+                    newest or self.last,
+                    acked=acked,
+                    recovered=int(has_recovered),
+                    marked=marked,
+                    ece=int(marked > 0),
+                    packet_size=arrived[-1][1] if arrived else self.packet_size,
+                )
+            )
         for call in calls:
             call.arrived, arrived = arrived, []
             call.metrics, call.is_last = dict(self.metrics), call is calls[-1]

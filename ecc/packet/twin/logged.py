@@ -120,10 +120,15 @@ class LoggedTwin(Twin):
             if number == 0:  # a log begins with this packet
                 log.observed = [(name, log.cause, seen) for name, _, seen in log.observed]
             frame = {"frame_type": "stream", "stream_id": 0, "offset": begin, "raw": {"length": segment.size}}
-            log.add(self.now, "packet_sent", {
-                "header": {"packet_type": "1RTT", "packet_number": number}, "raw": {"length": segment.size},
-                "frames": [frame],
-            })  # fmt: skip
+            log.add(
+                self.now,
+                "packet_sent",
+                {
+                    "header": {"packet_type": "1RTT", "packet_number": number},
+                    "raw": {"length": segment.size},
+                    "frames": [frame],
+                },
+            )
             log.flying[number] = (begin, end)
             super().emit(flow, segment)
             log.cause = before
@@ -160,9 +165,14 @@ class LoggedTwin(Twin):
         frame: dict[str, Any] = {"frame_type": "ack", "acked_ranges": _ranges(new or [log.packet])}
         log.cause = len(log.records)
         log.acks += 1
-        log.add(self.now, "packet_received", {
-            "header": {"packet_type": "1RTT", "packet_number": log.acks - 1}, "frames": [frame],
-        })  # fmt: skip
+        log.add(
+            self.now,
+            "packet_received",
+            {
+                "header": {"packet_type": "1RTT", "packet_number": log.acks - 1},
+                "frames": [frame],
+            },
+        )
         super().ack(packet)
         log.cause = -1
 
@@ -228,10 +238,15 @@ class LoggedTwin(Twin):
     def note(self, log: _Log, flow: TwinFlow, after: Any, seen: FlowEnv, name: str) -> None:
         """Log the changed metrics and variables of the controller."""
         if name == "on_start":
-            log.add(self.now, "recovery_parameters_set", {
-                "timer_granularity": 0, "max_datagram_size": seen.packet_size,
-                "initial_congestion_window": round(after.window),
-            })  # fmt: skip
+            log.add(
+                self.now,
+                "recovery_parameters_set",
+                {
+                    "timer_granularity": 0,
+                    "max_datagram_size": seen.packet_size,
+                    "initial_congestion_window": round(after.window),
+                },
+            )
         if name == "on_ack" and seen.recovered:
             log.add(self.now, "congestion_state_updated", {"old": "recovery", "new": "congestion_avoidance"})
         metrics: dict[str, Any] = {}

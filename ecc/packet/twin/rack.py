@@ -281,9 +281,10 @@ class Rack(Outgoing):
             self.has_reordering = True
         self.fack = max([self.fack, *(s.end for s in segments)])
         clear = [
-            s for s in segments
+            s
+            for s in segments
             if not s.was_repeated or (self.echo >= s.sent and to_seconds(self.now - s.sent) >= self.min_rtt)
-        ]  # fmt: skip
+        ]
         if clear:
             last = max(clear, key=lambda s: s.order)
             self.rtt = self.now - last.sent

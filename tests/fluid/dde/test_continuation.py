@@ -17,9 +17,14 @@ AT_A_JUMP = "the derivative jumps there, and from either side it leads to the ot
 def test_a_delay_that_is_zero_up_to_rounding_passes_breaking_points(method, tolerance):
     # u[1] = t, so the first delay is zero, and each breaking point of the second is passed when it arises
     r = solve_dde(
-        lambda t, u, lag: [-lag[0, 0] - 0.5 * lag[1, 0], 1.0], (0.0, 4.0), [1.0, 0.0], lambda t, u: [t - u[1], 0.7],
-        rtol=tolerance, atol=1e-3 * tolerance, method=method,
-    )  # fmt: skip
+        lambda t, u, lag: [-lag[0, 0] - 0.5 * lag[1, 0], 1.0],
+        (0.0, 4.0),
+        [1.0, 0.0],
+        lambda t, u: [t - u[1], 0.7],
+        rtol=tolerance,
+        atol=1e-3 * tolerance,
+        method=method,
+    )
     assert r.success, r.message
     assert r.y[0, -1] == pytest.approx(7.04165774e-4, abs=tolerance)
 
@@ -36,9 +41,13 @@ def test_equal_delays_pass_a_breaking_point_together(count):
 
 def ending(**options):
     return solve_dde(
-        lambda t, y, ylag: 5.0 - ylag[0], (0.0, 2.0), lambda t: np.array([4.5 if t < -1.0 else -0.5]),
-        lambda t, y: 2.0 + y**2, jit=False, **options,
-    )  # fmt: skip
+        lambda t, y, ylag: 5.0 - ylag[0],
+        (0.0, 2.0),
+        lambda t: np.array([4.5 if t < -1.0 else -0.5]),
+        lambda t, y: 2.0 + y**2,
+        jit=False,
+        **options,
+    )
 
 
 @pytest.mark.parametrize("method", ["RK45", "Radau"])
@@ -79,9 +88,14 @@ def test_a_steep_slope_is_not_a_jump():
 def test_jumps_at_given_times_end_no_solution():
     # 300 jumps of f in t, none declared; y is a triangle wave
     r = solve_dde(
-        lambda t, y, ylag: 1.0 if t % 2.0 < 1.0 else -1.0, (0.0, 300.0), [0.0], [1.0], rtol=1e-6, atol=1e-6,
+        lambda t, y, ylag: 1.0 if t % 2.0 < 1.0 else -1.0,
+        (0.0, 300.0),
+        [0.0],
+        [1.0],
+        rtol=1e-6,
+        atol=1e-6,
         max_step=0.5,
-    )  # fmt: skip
+    )
     assert r.success and r.rejected > 1000, r.message
     assert r.y[0, -1] == pytest.approx(0.0, abs=3e-3)
 
@@ -92,9 +106,13 @@ def test_a_delayed_relay_has_amplitude_1(method, tolerance):
     # the relay switches 1 after y crosses 0: a triangle wave of period 4; on its slopes the error estimate is zero
     for level in (0.1, 0.3, 0.5, 0.7, 0.9):
         r = solve_dde(
-            lambda t, y, ylag: 1.0 if ylag[0, 0] < 0.0 else -1.0, (0.0, 200.0), [level], [1.0], rtol=tolerance,
+            lambda t, y, ylag: 1.0 if ylag[0, 0] < 0.0 else -1.0,
+            (0.0, 200.0),
+            [level],
+            [1.0],
+            rtol=tolerance,
             method=method,
-        )  # fmt: skip
+        )
         assert r.success, r.message
         assert np.abs(r.y[0]).max() == pytest.approx(1.0, abs=tolerance)
 
@@ -102,10 +120,16 @@ def test_a_delayed_relay_has_amplitude_1(method, tolerance):
 def test_two_delays_may_end_a_solution_together():
     # the derivative turns by a quarter at each passage: a spiral that reaches 0 at t = 0.7 after infinitely many
     r = solve_dde(
-        lambda t, y, ylag: np.array([-0.5 * ylag[0, 0] - ylag[1, 1], ylag[0, 0] - 0.5 * ylag[1, 1]]), (0.0, 10.0),
-        lambda t: np.array([1.0, 1.0]) if t > -1.0 else np.array([-1.0, -1.0]), lambda t, y: t + 1.0 - y,
-        y0=[0.4, 0.3], breaks=[-1.0], rtol=1e-6, atol=1e-6, jit=False,
-    )  # fmt: skip
+        lambda t, y, ylag: np.array([-0.5 * ylag[0, 0] - ylag[1, 1], ylag[0, 0] - 0.5 * ylag[1, 1]]),
+        (0.0, 10.0),
+        lambda t: np.array([1.0, 1.0]) if t > -1.0 else np.array([-1.0, -1.0]),
+        lambda t, y: t + 1.0 - y,
+        y0=[0.4, 0.3],
+        breaks=[-1.0],
+        rtol=1e-6,
+        atol=1e-6,
+        jit=False,
+    )
     assert r.status == -1 and r.steps < 1000
     assert r.t[-1] == pytest.approx(0.7, abs=1e-9)
     assert r.message.startswith("the solution ends at t = 0.7, y = ")

@@ -63,9 +63,19 @@ def measured_orders(f, history, delay, exact, **options):
     for steps in (20, 40, 80):
         h = 10.0 / steps
         r = solve_dde(
-            f, (0.0, 10.0), history, delay, rtol=1e-12, atol=1e9, max_step=h, first_step=h, dense_output=True,
-            method="Radau", jit=False, **options,
-        )  # fmt: skip
+            f,
+            (0.0, 10.0),
+            history,
+            delay,
+            rtol=1e-12,
+            atol=1e9,
+            max_step=h,
+            first_step=h,
+            dense_output=True,
+            method="Radau",
+            jit=False,
+            **options,
+        )
         grid = np.linspace(0.0, 10.0, 333)
         errors.append([np.abs(r.y[0] - exact(r.t)).max(), np.abs(r.sol(grid)[0] - exact(grid)).max()])
     return np.log2(np.array(errors[:-1]) / errors[1:])
@@ -153,7 +163,14 @@ def test_a_step_over_a_fast_change_is_right_between_its_stages():
     # derivative of the step that begins there
     e = 1e-6
     r = solve_dde(
-        lambda t, y, ylag: (1.0 - y - 0.8 * ylag[0]) / e, (0.0, 3.0), [0.0], [1.0], rtol=1e-6, atol=1e-6,
-        method="Radau", dense_output=True, jit=False,
-    )  # fmt: skip
+        lambda t, y, ylag: (1.0 - y - 0.8 * ylag[0]) / e,
+        (0.0, 3.0),
+        [0.0],
+        [1.0],
+        rtol=1e-6,
+        atol=1e-6,
+        method="Radau",
+        dense_output=True,
+        jit=False,
+    )
     assert r.sol(np.array([0.5, 1.5, 2.5]))[0] == pytest.approx([1.0, 0.2, 0.84], abs=3e-5)

@@ -36,11 +36,13 @@ def paul_pair(t, y, ylag):
 
 def hematopoiesis(s0, decay, loss, k, a):
     def f(t, y, ylag):
-        return np.array([
-            s0 * ylag[0, 1] - decay * y[0] - loss,
-            a / (1.0 + 0.0382 * y[0] ** 6.96) - k * y[1],
-            1.0 - loss * np.exp(decay * y[2]) / (s0 * ylag[1, 1]),
-        ])  # fmt: skip
+        return np.array(
+            [
+                s0 * ylag[0, 1] - decay * y[0] - loss,
+                a / (1.0 + 0.0382 * y[0] ** 6.96) - k * y[1],
+                1.0 - loss * np.exp(decay * y[2]) / (s0 * ylag[1, 1]),
+            ]
+        )
 
     return f
 
@@ -74,20 +76,24 @@ def enzymes(t, y, ylag):
 
 def immunology(t, y, ylag):
     damage = 1.0 if y[3] <= 0.1 else (1.0 - y[3]) * 10.0 / 9.0
-    return np.array([
-        (2.0 - 0.8 * y[2]) * y[0],
-        damage * 1e4 * ylag[0, 2] * ylag[0, 0] - 0.5 * (y[1] - 1.0),
-        0.17 * (y[1] - y[2]) - 8.0 * y[2] * y[0],
-        10.0 * y[0] - 0.12 * y[3],
-    ])  # fmt: skip
+    return np.array(
+        [
+            (2.0 - 0.8 * y[2]) * y[0],
+            damage * 1e4 * ylag[0, 2] * ylag[0, 0] - 0.5 * (y[1] - 1.0),
+            0.17 * (y[1] - y[2]) - 8.0 * y[2] * y[0],
+            10.0 * y[0] - 0.12 * y[3],
+        ]
+    )
 
 
 def neurons(coupling):
     def f(t, y, ylag):
-        return np.array([
-            -0.5 * y[0] - np.tanh(ylag[1, 0]) + np.tanh(ylag[0, 1]),
-            -0.5 * y[1] - np.tanh(ylag[1, 1]) + coupling * np.tanh(ylag[0, 0]),
-        ])  # fmt: skip
+        return np.array(
+            [
+                -0.5 * y[0] - np.tanh(ylag[1, 0]) + np.tanh(ylag[0, 1]),
+                -0.5 * y[1] - np.tanh(ylag[1, 1]) + coupling * np.tanh(ylag[0, 0]),
+            ]
+        )
 
     return f
 
@@ -103,36 +109,60 @@ MODELS = {  # f, (start, end), history, delays, options, largest error in units 
     "A1": (mackey_glass, (0.0, 500.0), [0.5], [14.0], {}, 10),
     "A2": (leukemia, (0.0, 100.0), BLOOD, [20.0], {}, 1),
     "C1": (
-        lambda t, y, ylag: -2.0 * ylag[0] * (1.0 - y**2), (0.0, 30.0), [0.5], lambda t, y: 1.0 + np.abs(y), {}, 200,
+        lambda t, y, ylag: -2.0 * ylag[0] * (1.0 - y**2),
+        (0.0, 30.0),
+        [0.5],
+        lambda t, y: 1.0 + np.abs(y),
+        {},
+        200,
     ),
     "C2": (paul_pair, (0.0, 40.0), [1.0, 0.5], lambda t, y: y[1:], {}, 350),
     "C3": (
-        hematopoiesis(0.0031, 0.001, 0.0275, 2.8, 6570.0), (0.0, 300.0),
-        lambda t: np.array([3.325, 9.5 if t < -6.0 else 10.0, 120.0]), lambda t, y: np.array([6.0, 6.0 + y[2]]),
-        {"breaks": [-6.0]}, 20,
+        hematopoiesis(0.0031, 0.001, 0.0275, 2.8, 6570.0),
+        (0.0, 300.0),
+        lambda t: np.array([3.325, 9.5 if t < -6.0 else 10.0, 120.0]),
+        lambda t, y: np.array([6.0, 6.0 + y[2]]),
+        {"breaks": [-6.0]},
+        20,
     ),
     "C4": (
-        hematopoiesis(0.00372, 0.1, 0.00178, 6.65, 15600.0), (0.0, 100.0), [3.5, 10.0, 50.0],
-        lambda t, y: np.array([3.0, 3.0 + y[2]]), {}, 3,
+        hematopoiesis(0.00372, 0.1, 0.00178, 6.65, 15600.0),
+        (0.0, 100.0),
+        [3.5, 10.0, 50.0],
+        lambda t, y: np.array([3.0, 3.0 + y[2]]),
+        {},
+        3,
     ),
     "D2": (antibodies, (0.0, 40.0), [5.0, 0.1, 0.0, 0.0], lambda t, y: y[3:], {}, 10),
     "E1": (
-        food_limited, (0.0, 40.0), lambda t: np.array([2.0 + t]), [1.0],
-        {"neutral": True, "history_slope": lambda t: np.array([1.0])}, 1,
+        food_limited,
+        (0.0, 40.0),
+        lambda t: np.array([2.0 + t]),
+        [1.0],
+        {"neutral": True, "history_slope": lambda t: np.array([1.0])},
+        1,
     ),
     "E2": (
-        predator_prey, (0.0, 2.0), lambda t: np.array([0.33 - 0.1 * t, 2.22 + 0.1 * t]), [0.42],
-        {"neutral": True, "history_slope": lambda t: np.array([-0.1, 0.1])}, 1,
+        predator_prey,
+        (0.0, 2.0),
+        lambda t: np.array([0.33 - 0.1 * t, 2.22 + 0.1 * t]),
+        [0.42],
+        {"neutral": True, "history_slope": lambda t: np.array([-0.1, 0.1])},
+        1,
     ),
     "infection": (infection, (0.0, 40.0), [5.0, 0.1, 1.0], [1.0, 10.0], {}, 10),
     "enzymes": (enzymes, (0.0, 160.0), [60.0, 10.0, 10.0, 20.0], [4.0], {}, 5),
     "immunology": (
-        immunology, (0.0, 60.0), lambda t: np.array([max(0.0, t + 1e-6), 1.0, 1.0, 0.0]), [0.5],
-        {"breaks": [-1e-6]}, 10,
+        immunology,
+        (0.0, 60.0),
+        lambda t: np.array([max(0.0, t + 1e-6), 1.0, 1.0, 0.0]),
+        [0.5],
+        {"breaks": [-1e-6]},
+        10,
     ),
     "neurons": (neurons(2.5), (0.0, 100.0), [0.1, 0.2], [0.2, 1.5], {}, 40),
     "planar neurons": (planar_neurons, (0.0, 100.0), [0.2, 0.1], [1.0], {}, 1),
-}  # fmt: skip
+}
 
 
 ALONE = ("E1", "E2", "immunology")  # the other method does not do
@@ -148,9 +178,17 @@ def reference(name):
 def run(name, tolerance, **options):
     f, span, history, delays, more, _ = MODELS[name]
     r = solve_dde(
-        f, span, history, delays, rtol=tolerance, atol=tolerance * TINY.get(name, 1.0), jit=False,
-        t_eval=np.linspace(*span, 201)[1:], **more, **options,
-    )  # fmt: skip
+        f,
+        span,
+        history,
+        delays,
+        rtol=tolerance,
+        atol=tolerance * TINY.get(name, 1.0),
+        jit=False,
+        t_eval=np.linspace(*span, 201)[1:],
+        **more,
+        **options,
+    )
     assert r.success, r.message
     return r.y
 

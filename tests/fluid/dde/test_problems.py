@@ -88,49 +88,93 @@ def hayashi(strength):
 PROBLEMS = {  # f, (start, end), history, delays, exact solution, options, largest error in units of the tolerance
     "B1": (neves, (0.1, 10.0), np.log, neves_delay, np.log, {}, 10),
     "B2": (  # f jumps where the lag crosses 0, which error control alone has to find
-        relay, (0.0, 2 * log(66)), [1.0], lambda t, y: t / 2.0, relay_solution, {}, 2,
+        relay,
+        (0.0, 2 * log(66)),
+        [1.0],
+        lambda t, y: t / 2.0,
+        relay_solution,
+        {},
+        2,
     ),
     "D1": (
-        neves_pair, (0.1, 5.0), lambda t: np.array([np.log(t), 1.0 / t]), lambda t, y: t - np.exp(1.0 - y[1]),
-        lambda t: np.array([np.log(t), 1.0 / t]), {}, 10,
+        neves_pair,
+        (0.1, 5.0),
+        lambda t: np.array([np.log(t), 1.0 / t]),
+        lambda t, y: t - np.exp(1.0 - y[1]),
+        lambda t: np.array([np.log(t), 1.0 / t]),
+        {},
+        10,
     ),
     "F1": (
-        jackiewicz, (0.0, 1.0), lambda t: np.exp(np.sin(2.0 * t)), lambda t, y: t / 2.0,
-        lambda t: np.exp(np.sin(2.0 * t)), {"history_slope": lambda t: 2.0 * np.cos(2.0 * t) * np.exp(np.sin(2.0 * t))},
+        jackiewicz,
+        (0.0, 1.0),
+        lambda t: np.exp(np.sin(2.0 * t)),
+        lambda t, y: t / 2.0,
+        lambda t: np.exp(np.sin(2.0 * t)),
+        {"history_slope": lambda t: 2.0 * np.cos(2.0 * t) * np.exp(np.sin(2.0 * t))},
         1,
     ),
     "F2": (
-        lambda t, y, ylag, dylag: dylag[0], (0.25, 0.499), lambda t: np.exp(-(t**2)),
-        lambda t, y: 0.5 - t, np.vectorize(halving_solution),
-        {"history_slope": lambda t: -2.0 * t * np.exp(-(t**2))}, 1,
+        lambda t, y, ylag, dylag: dylag[0],
+        (0.25, 0.499),
+        lambda t: np.exp(-(t**2)),
+        lambda t, y: 0.5 - t,
+        np.vectorize(halving_solution),
+        {"history_slope": lambda t: -2.0 * t * np.exp(-(t**2))},
+        1,
     ),
     **{
         f"F{k}": (
-            touching(strength), (0.0, 10.0), lambda t: np.log(t + 3.0),
-            lambda t, y: 0.5 * t * (1.0 + np.cos(2.0 * np.pi * t)), lambda t: np.log(t + 3.0),
-            {"history_slope": lambda t: 1.0 / (t + 3.0)}, 30,
+            touching(strength),
+            (0.0, 10.0),
+            lambda t: np.log(t + 3.0),
+            lambda t, y: 0.5 * t * (1.0 + np.cos(2.0 * np.pi * t)),
+            lambda t: np.log(t + 3.0),
+            {"history_slope": lambda t: 1.0 / (t + 3.0)},
+            30,
         )
         for k, strength in ((3, 0.2), (4, 0.4), (5, 0.6))
     },
     "G1": (
-        turning, (0.0, 1.0), lambda t: 1.0 - t, lambda t, y: y**2 / 4.0, lambda t: 1.0 + t,
-        {"history_slope": lambda t: -1.0}, 1,
+        turning,
+        (0.0, 1.0),
+        lambda t: 1.0 - t,
+        lambda t, y: y**2 / 4.0,
+        lambda t: 1.0 + t,
+        {"history_slope": lambda t: -1.0},
+        1,
     ),
     "G2": (
-        turning, (0.0, 1.0), lambda t: 1.0 - t, lambda t, y: t + 2.0 - y, lambda t: 1.0 + t,
-        {"history_slope": lambda t: -1.0}, 1,
+        turning,
+        (0.0, 1.0),
+        lambda t: 1.0 - t,
+        lambda t, y: t + 2.0 - y,
+        lambda t: 1.0 + t,
+        {"history_slope": lambda t: -1.0},
+        1,
     ),
     "H1": (
-        castleton_grimm, (0.0, 0.225 * pi), [0.0], lambda t, y: t / (1.0 + y**2),
-        lambda t: -np.log(np.cos(2.0 * t)) / 2.0, {}, 1,
+        castleton_grimm,
+        (0.0, 0.225 * pi),
+        [0.0],
+        lambda t, y: t / (1.0 + y**2),
+        lambda t: -np.log(np.cos(2.0 * t)) / 2.0,
+        {},
+        1,
     ),
     **{
         f"H{k}": (
-            hayashi(strength), (0.0, pi), np.sin, lambda t, y: t * (1.0 - y**2), np.sin, {"history_slope": np.cos}, 1,
+            hayashi(strength),
+            (0.0, pi),
+            np.sin,
+            lambda t, y: t * (1.0 - y**2),
+            np.sin,
+            {"history_slope": np.cos},
+            1,
         )
         for k, strength in ((2, 0.1), (3, 0.3), (4, 0.5))
     },
-}  # fmt: skip
+}
 
 
 def errors(name, grid=201, **options):

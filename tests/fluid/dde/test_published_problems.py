@@ -36,14 +36,16 @@ def waltman(constant, first, second):
     def f(t, y, ylag):
         begun, released = float(t >= first), float(t >= second)
         bound, neutralized = 5e4 * y[0] * y[1], 1e5 * y[0] * y[3]
-        return np.array([
-            -bound - neutralized,
-            -bound + begun * 1.8 * 5e4 * ylag[0, 0] * ylag[0, 1],
-            bound,
-            -neutralized - 0.002 * y[3] + released * 20.0 * 5e4 * ylag[1, 0] * ylag[1, 1],
-            begun * (y[0] * y[1] + y[2]) / (ylag[0, 0] * ylag[0, 1] + ylag[0, 2]),
-            released * (constant + y[1] + y[2]) / (constant + ylag[1, 1] + ylag[1, 2]),
-        ])  # fmt: skip
+        return np.array(
+            [
+                -bound - neutralized,
+                -bound + begun * 1.8 * 5e4 * ylag[0, 0] * ylag[0, 1],
+                bound,
+                -neutralized - 0.002 * y[3] + released * 20.0 * 5e4 * ylag[1, 0] * ylag[1, 1],
+                begun * (y[0] * y[1] + y[2]) / (ylag[0, 0] * ylag[0, 1] + ylag[0, 2]),
+                released * (constant + y[1] + y[2]) / (constant + ylag[1, 1] + ylag[1, 2]),
+            ]
+        )
 
     return f
 
@@ -62,10 +64,15 @@ def compiled_waltman(constant, number):
 def solve_waltman(constant, number, tolerance, method, absolute):
     antigen, first, second = WALTMAN[number]
     return solve(
-        compiled_waltman(constant, number), (0.0, 300.0), [antigen, 1e-15, 0.0, 0.0, 0.0, 0.0],
-        lambda t, y: t - y[4:], breaks=[first, second], rtol=tolerance, atol=[absolute] * 4 + [tolerance] * 2,
+        compiled_waltman(constant, number),
+        (0.0, 300.0),
+        [antigen, 1e-15, 0.0, 0.0, 0.0, 0.0],
+        lambda t, y: t - y[4:],
+        breaks=[first, second],
+        rtol=tolerance,
+        atol=[absolute] * 4 + [tolerance] * 2,
         method=method,
-    ).y[:, -1]  # fmt: skip
+    ).y[:, -1]
 
 
 # Published: by the tests of DelayDiffEq.jl, where it is the last line of RADAR5's output. RADAR5 prints these digits at
@@ -108,22 +115,29 @@ def hepatitis(t, y, ylag):
     healthy = 0.5e-12 - infected - destroyed
     intact = 1.0 - destroyed / 0.5e-12
     lysis = 6.6e14 * infected * killer
-    return np.array([
-        83.0 * infected + 5.0 * lysis - 3e11 * virus * antibody - 0.4 * virus - 2.5e7 * virus * healthy,
-        2.3e9 * virus * healthy - lysis - 0.052 * infected,
-        lysis + 0.052 * infected - 0.15 * destroyed,
-        9.4e-6 * virus - 1.2 * antigen,
-        2.7e16 * (intact * 2.0 * early[3] * early[4] - antigen * helper1) - 5.3e27 * antigen * helper1 * killer
-        + 1e-18 - helper1,
-        2.7e16 * (intact * 2.0 * early[3] * early[5] - antigen * helper2) - 8e28 * antigen * helper2 * b_cell
-        + 1e-19 - helper2,
-        5.3e33 * (intact * 16.0 * middle[3] * middle[4] * middle[6] - antigen * helper1 * killer)
-        - 1.6e14 * infected * killer + 0.4 * (1e-18 - killer),
-        8e32 * (intact * 16.0 * middle[3] * middle[5] * middle[7] - antigen * helper2 * b_cell)
-        + 0.1 * (1e-18 - b_cell),
-        1.7e30 * intact * 3.0 * late[3] * late[5] * late[7] + 0.4 * (4.3e-22 - plasma),
-        0.85e7 * plasma - 8.6e11 * antibody * virus - 0.043 * antibody,
-    ])  # fmt: skip
+    return np.array(
+        [
+            83.0 * infected + 5.0 * lysis - 3e11 * virus * antibody - 0.4 * virus - 2.5e7 * virus * healthy,
+            2.3e9 * virus * healthy - lysis - 0.052 * infected,
+            lysis + 0.052 * infected - 0.15 * destroyed,
+            9.4e-6 * virus - 1.2 * antigen,
+            2.7e16 * (intact * 2.0 * early[3] * early[4] - antigen * helper1)
+            - 5.3e27 * antigen * helper1 * killer
+            + 1e-18
+            - helper1,
+            2.7e16 * (intact * 2.0 * early[3] * early[5] - antigen * helper2)
+            - 8e28 * antigen * helper2 * b_cell
+            + 1e-19
+            - helper2,
+            5.3e33 * (intact * 16.0 * middle[3] * middle[4] * middle[6] - antigen * helper1 * killer)
+            - 1.6e14 * infected * killer
+            + 0.4 * (1e-18 - killer),
+            8e32 * (intact * 16.0 * middle[3] * middle[5] * middle[7] - antigen * helper2 * b_cell)
+            + 0.1 * (1e-18 - b_cell),
+            1.7e30 * intact * 3.0 * late[3] * late[5] * late[7] + 0.4 * (4.3e-22 - plasma),
+            0.85e7 * plasma - 8.6e11 * antibody * virus - 0.043 * antibody,
+        ]
+    )
 
 
 @pytest.mark.parametrize("tolerance", [1e-4, 1e-6, 1e-8])
@@ -133,9 +147,15 @@ def test_hepatitis(tolerance):
         hepatitis, (0.0, 130.0), start, [0.6, 2.0, 3.0], rtol=tolerance, atol=1e-20 * tolerance, method="Radau"
     ).y[:, -1]
     radar5 = [  # at rtol 1e-11; y[0] and y[1] have decayed to below atol
-        0.83956002182128e-14, 0.48553037817739e-26, 0.99999668107889e-18, 0.10000225842960e-18, 0.28089397833153e-10,
-        0.22412963678225e-11, 0.14170102185243e-16, 0.59445213401986e-07,
-    ]  # fmt: skip
+        0.83956002182128e-14,
+        0.48553037817739e-26,
+        0.99999668107889e-18,
+        0.10000225842960e-18,
+        0.28089397833153e-10,
+        0.22412963678225e-11,
+        0.14170102185243e-16,
+        0.59445213401986e-07,
+    ]
     errors = np.abs(y[2:] / radar5 - 1.0) / tolerance
     assert np.all(errors < [1.0, 60.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
 
@@ -168,9 +188,15 @@ def oregonator(rate):
 )
 def test_oregonator(rate, values):
     r = solve(
-        oregonator(rate), (0.0, 100.5), [1e-10, 1e-5], [0.15], rtol=1e-8, atol=1e-17, method="Radau",
+        oregonator(rate),
+        (0.0, 100.5),
+        [1e-10, 1e-5],
+        [0.15],
+        rtol=1e-8,
+        atol=1e-17,
+        method="Radau",
         t_eval=[100.5],
-    )  # fmt: skip
+    )
     assert r.y[:, -1] == pytest.approx(values, rel=1.5e-7)
 
 
@@ -194,9 +220,16 @@ def test_neutral_predator_and_prey():
         return np.array([y[0] * (1.0 - ylag[0, 0] - 2.9 * dylag[0, 0]) - eaten, eaten - 0.1 * y[1]])
 
     r = solve(
-        f, (0.0, 30.0), lambda t: np.array([0.33 - 0.1 * t, 2.22 + 0.1 * t]), [0.42], neutral=True,
-        history_slope=lambda t: np.array([-0.1, 0.1]), rtol=1e-9, atol=1e-9, jit=False,
-    )  # fmt: skip
+        f,
+        (0.0, 30.0),
+        lambda t: np.array([0.33 - 0.1 * t, 2.22 + 0.1 * t]),
+        [0.42],
+        neutral=True,
+        history_slope=lambda t: np.array([-0.1, 0.1]),
+        rtol=1e-9,
+        atol=1e-9,
+        jit=False,
+    )
     assert r.y[:, -1] == pytest.approx([0.33186161861943, 2.2222766634544], rel=2e-9)  # RADAR5 at 1e-10
 
 
@@ -208,17 +241,31 @@ def test_hayashi(strength, bound):
         return np.cos(t) * (1.0 + ylag[0]) + strength * y * dylag[0] + forced
 
     r = solve(
-        f, (0.0, pi), np.sin, lambda t, y: t * (1.0 - y**2), neutral=True, history_slope=np.cos, rtol=1e-8, atol=1e-8,
+        f,
+        (0.0, pi),
+        np.sin,
+        lambda t, y: t * (1.0 - y**2),
+        neutral=True,
+        history_slope=np.cos,
+        rtol=1e-8,
+        atol=1e-8,
         jit=False,
-    )  # fmt: skip
+    )
     assert np.abs(r.y[0] - np.sin(r.t)).max() < 1e-8 * bound
 
 
 def test_castleton_and_grimm_ends():
     r = solve_dde(
-        lambda t, y, ylag, dylag: np.cos(t) * (1.0 + ylag[0]) + 0.6 * y * dylag[0], (0.25, 10.0), lambda t: -t / 2.0,
-        lambda t, y: t - t * y**2, neutral=True, history_slope=lambda t: -0.5, rtol=1e-8, atol=1e-8, jit=False,
-    )  # fmt: skip
+        lambda t, y, ylag, dylag: np.cos(t) * (1.0 + ylag[0]) + 0.6 * y * dylag[0],
+        (0.25, 10.0),
+        lambda t: -t / 2.0,
+        lambda t, y: t - t * y**2,
+        neutral=True,
+        history_slope=lambda t: -0.5,
+        rtol=1e-8,
+        atol=1e-8,
+        jit=False,
+    )
     assert r.t[-1] == pytest.approx(4.09, abs=0.005) and r.y[0, -1] == pytest.approx(-0.893428421, abs=2e-8)  # at 1e-7
     assert r.message.startswith("the solution ends at t = 4.09218168, y = [-0.893428]: delay 0 reaches the breaking")
 
@@ -227,17 +274,30 @@ def test_castleton_and_grimm_ends():
 @pytest.mark.parametrize("tolerance", [1e-4, 1e-6, 1e-8, 1e-10])
 def test_paul(method, tolerance):
     r = solve(
-        lambda t, y, ylag: ylag[0], (2.0, 5.5), [0.5], lambda t, y: t - y, y0=[1.0], rtol=tolerance, atol=tolerance,
-        method=method, jit=False,
-    )  # fmt: skip
+        lambda t, y, ylag: ylag[0],
+        (2.0, 5.5),
+        [0.5],
+        lambda t, y: t - y,
+        y0=[1.0],
+        rtol=tolerance,
+        atol=tolerance,
+        method=method,
+        jit=False,
+    )
     assert r.y[0, -1] == pytest.approx(4.0 - 2.0 * np.log(5.0 + 2.0 * np.log(2.0) - 5.5), abs=tolerance)
 
 
 def test_elsgolts_and_norkin_ends():
     r = solve_dde(
-        lambda t, y, ylag: 5.0 - ylag[0], (0.0, 2.0), lambda t: 4.5 if t < -1.0 else -0.5, lambda t, y: 2.0 + y**2,
-        breaks=[-1.0], rtol=1e-9, atol=1e-9, method="Radau",
-    )  # fmt: skip
+        lambda t, y, ylag: 5.0 - ylag[0],
+        (0.0, 2.0),
+        lambda t: 4.5 if t < -1.0 else -0.5,
+        lambda t, y: 2.0 + y**2,
+        breaks=[-1.0],
+        rtol=1e-9,
+        atol=1e-9,
+        method="Radau",
+    )
     assert r.status == -1 and r.t[-1] == pytest.approx(125.0 / 121.0, abs=1e-12)
 
 
@@ -254,9 +314,16 @@ def test_singularly_perturbed(tolerance):
         return 0.9 * pi - 0.8 * value + e * (1.0 / (1.0 + t**2) + 0.8 * slope), -0.8 * slope
 
     r = solve(
-        lambda t, y, ylag: 1.0 / (1.0 + t**2) - (y + 0.8 * ylag[0] - 0.9 * pi) / e, (0.0, 100.5), np.arctan, [1.0],
-        breaks=np.arange(1.0, 101.0), rtol=tolerance, atol=tolerance, method="Radau", dense_output=True,
-    )  # fmt: skip
+        lambda t, y, ylag: 1.0 / (1.0 + t**2) - (y + 0.8 * ylag[0] - 0.9 * pi) / e,
+        (0.0, 100.5),
+        np.arctan,
+        [1.0],
+        breaks=np.arange(1.0, 101.0),
+        rtol=tolerance,
+        atol=tolerance,
+        method="Radau",
+        dense_output=True,
+    )
     exact = np.array([expansion(k + 0.5, k + 1)[0] for k in range(101)])
     assert np.abs(r.sol(np.arange(101.0) + 0.5)[0] - exact).max() < 50.0 * tolerance
     assert exact[-1] == pytest.approx(1.570796328, abs=3e-9)  # RADAR5 at 1e-8
@@ -282,9 +349,16 @@ def test_constant_delays(method, delays):
     t = np.array([0.5, 0.75, 1.0, 2.5, 5.0, 9.0])
     lags = [float(delay) for delay in delays]
     r = solve(
-        lambda t, y, ylag: np.array([-ylag.sum()]), (0.0, 10.0), [0.0], lags, y0=[1.0], t_eval=t, rtol=1e-9, atol=1e-9,
+        lambda t, y, ylag: np.array([-ylag.sum()]),
+        (0.0, 10.0),
+        [0.0],
+        lags,
+        y0=[1.0],
+        t_eval=t,
+        rtol=1e-9,
+        atol=1e-9,
         method=method,
-    )  # fmt: skip
+    )
     assert r.y[0] == pytest.approx([lagged_decay(at, delays) for at in t], abs=5e-9)
 
 
@@ -293,9 +367,14 @@ def test_constant_delays_over_long_times():
     r = solve(lambda t, y, ylag: y - ylag[0], (0.0, 100.0), [0.0], [0.2], y0=[1.0], rtol=1e-8, atol=1e-8, jit=False)
     assert r.y[0, -1] == pytest.approx(1.25, abs=2e-7)
     r = solve(
-        lambda t, y, ylag: np.array([-ylag.sum()]), (0.0, 100.0), [0.0], [1.0 / 3.0, 0.2], y0=[1.0], rtol=1e-8,
+        lambda t, y, ylag: np.array([-ylag.sum()]),
+        (0.0, 100.0),
+        [0.0],
+        [1.0 / 3.0, 0.2],
+        y0=[1.0],
+        rtol=1e-8,
         atol=1e-8,
-    )  # fmt: skip
+    )
     assert r.y[0, -1] == pytest.approx(0.0, abs=1e-8)
 
 
@@ -307,23 +386,30 @@ def quorum_sensing(t, y, ylag):
     substrate, cells, signal, bound, enzyme = y
     eaten = cells * hill(substrate, 0.38, 1.3)
     binding = 4e4 * (5e-7 - bound) * signal - 0.08 * bound
-    return np.array([
-        0.1 * (1.0 - substrate) - 1.3e-12 * eaten,
-        0.66 * eaten - 0.1 * cells,
-        (2.3e-19 + 2.3e-18 * hill(bound, 70e-9, 2.3)) * cells - 0.15 * signal - binding - 1.5e-4 * signal * enzyme,
-        binding,
-        1.1e-8 * hill(ylag[0, 3], 70e-9, 2.5) * cells - 0.105 * enzyme,
-    ])  # fmt: skip
+    return np.array(
+        [
+            0.1 * (1.0 - substrate) - 1.3e-12 * eaten,
+            0.66 * eaten - 0.1 * cells,
+            (2.3e-19 + 2.3e-18 * hill(bound, 70e-9, 2.3)) * cells - 0.15 * signal - binding - 1.5e-4 * signal * enzyme,
+            binding,
+            1.1e-8 * hill(ylag[0, 3], 70e-9, 2.5) * cells - 0.105 * enzyme,
+        ]
+    )
 
 
 def test_quorum_sensing_by_both_methods():
     y, reference = (
         solve(
-            quorum_sensing, (0.0, 45.0), [1.0, 8.4e8, 2.5e-9, 7.6e-8, 5e-15], [2.0], rtol=1e-8,
-            atol=[1e-8, 1.0, 1e-17, 1e-16, 1e-8], method=method,
+            quorum_sensing,
+            (0.0, 45.0),
+            [1.0, 8.4e8, 2.5e-9, 7.6e-8, 5e-15],
+            [2.0],
+            rtol=1e-8,
+            atol=[1e-8, 1.0, 1e-17, 1e-16, 1e-8],
+            method=method,
         ).y[:, -1]
         for method in ("RK45", "Radau")
-    )  # fmt: skip
+    )
     assert y == pytest.approx(reference, rel=1e-7)
 
 
@@ -342,9 +428,13 @@ def test_ddex1():
         second += 2.0 * power(at, j + 1) + sum(power(at - k, k + j + 1) for k in range(1, 6))
         third += 2.0 * power(at, j + 2) + sum(power(at - k, k + j + 2) for k in range(1, 6))
     r = solve(
-        lambda t, y, ylag: np.array([ylag[0, 0], ylag[0, 0] + ylag[1, 1], y[1]]), (0.0, t), [1.0, 1.0, 1.0], [1.0, 0.2],
-        rtol=1e-9, jit=False,
-    )  # fmt: skip
+        lambda t, y, ylag: np.array([ylag[0, 0], ylag[0, 0] + ylag[1, 1], y[1]]),
+        (0.0, t),
+        [1.0, 1.0, 1.0],
+        [1.0, 0.2],
+        rtol=1e-9,
+        jit=False,
+    )
     assert r.y[:, -1] == pytest.approx([first, second, third], rel=1e-8)
 
 
@@ -354,11 +444,13 @@ def baroreflex(t, y, ylag):
     flow = (arterial - venous) / resistance
     sympathetic = 1.0 / (1.0 + (ylag[0, 0] / 93.0) ** 7)
     parasympathetic = 1.0 / (1.0 + (93.0 / arterial) ** 7)
-    return np.array([
-        (67.9 * rate - flow) / 1.55,
-        (flow - venous / 0.068) / 519.0,
-        0.84 * sympathetic - 1.17 * parasympathetic,
-    ])  # fmt: skip
+    return np.array(
+        [
+            (67.9 * rate - flow) / 1.55,
+            (flow - venous / 0.068) / 519.0,
+            0.84 * sympathetic - 1.17 * parasympathetic,
+        ]
+    )
 
 
 def test_ddex2_by_both_methods():
@@ -366,26 +458,45 @@ def test_ddex2_by_both_methods():
     start = [pressure, outlet, pressure / (1.05 * 67.9 * (1.0 + 0.068 / 1.05))]
     y, reference = (
         solve(
-            baroreflex, (0.0, 1000.0), start, [4.0], breaks=[600.0], rtol=1e-8, atol=1e-8, method=method,
+            baroreflex,
+            (0.0, 1000.0),
+            start,
+            [4.0],
+            breaks=[600.0],
+            rtol=1e-8,
+            atol=1e-8,
+            method=method,
         ).y[:, -1]
         for method in ("RK45", "Radau")
-    )  # fmt: skip
+    )
     assert y == pytest.approx(reference, rel=1e-6)
 
 
 def test_ddex3():
     r = solve(
-        lambda t, y, ylag: np.array([y[1], -ylag[0, 1] * y[1] ** 2 * np.exp(1.0 - y[1])]), (0.1, 5.0),
-        lambda t: np.array([np.log(t), 1.0 / t]), lambda t, y: t - np.exp(1.0 - y[1]), rtol=1e-8, atol=1e-8, jit=False,
-    )  # fmt: skip
+        lambda t, y, ylag: np.array([y[1], -ylag[0, 1] * y[1] ** 2 * np.exp(1.0 - y[1])]),
+        (0.1, 5.0),
+        lambda t: np.array([np.log(t), 1.0 / t]),
+        lambda t, y: t - np.exp(1.0 - y[1]),
+        rtol=1e-8,
+        atol=1e-8,
+        jit=False,
+    )
     assert np.abs(r.y - [np.log(r.t), 1.0 / r.t]).max() < 1e-7
 
 
 def test_ddex4():
     r = solve(
-        lambda t, y, ylag, dylag: 1.0 + y - 2.0 * ylag[0] ** 2 - dylag[1], (0.0, pi), np.cos,
-        lambda t, y: [t / 2.0, pi], neutral=True, history_slope=lambda t: -np.sin(t), rtol=1e-9, atol=1e-9, jit=False,
-    )  # fmt: skip
+        lambda t, y, ylag, dylag: 1.0 + y - 2.0 * ylag[0] ** 2 - dylag[1],
+        (0.0, pi),
+        np.cos,
+        lambda t, y: [t / 2.0, pi],
+        neutral=True,
+        history_slope=lambda t: -np.sin(t),
+        rtol=1e-9,
+        atol=1e-9,
+        jit=False,
+    )
     assert np.abs(r.y[0] - np.cos(r.t)).max() < 1e-7
 
 
@@ -394,9 +505,15 @@ def ddex5(slope):
         lambda t, y, ylag, dylag: (
             2.0 * np.cos(2.0 * t) * ylag[0] ** (2.0 * np.cos(t)) + np.log(dylag[0] / (2.0 * np.cos(t))) - np.sin(t)
         ),
-        (0.0, 0.1), lambda t: 1.0 + slope * t, lambda t, y: t / 2.0, neutral=True, history_slope=lambda t: slope,
-        rtol=1e-9, atol=1e-9, jit=False,
-    )  # fmt: skip
+        (0.0, 0.1),
+        lambda t: 1.0 + slope * t,
+        lambda t, y: t / 2.0,
+        neutral=True,
+        history_slope=lambda t: slope,
+        rtol=1e-9,
+        atol=1e-9,
+        jit=False,
+    )
 
 
 def test_ddex5():
@@ -416,20 +533,28 @@ def coupled_oscillators(t, y, ylag, dylag):
     lagged_change = dylag[0, 3] + dylag[0, 4] + dylag[0, 5]
     drive = (lagged_change + 2.0 * lagged_speed**2 * np.tanh(shift)) / np.cosh(shift) ** 2
     damping = 2.0 * np.sqrt((y[0] + y[1] + y[2]) ** 2 + 1e-10) * (y[3] + y[4] + y[5])
-    return np.array([
-        y[3],
-        y[4],
-        y[5],
-        0.16115668456085775 * drive - 0.017940997406325931 * damping - 0.03966 * y[3] - y[0],
-        0.14093420256851111 * drive - 0.015689701773967984 * damping - 0.03184 * 2.033 * y[4] - 2.033**2 * y[1],
-        0.11465065353644151 * drive - 0.012763648066925721 * damping - 0.02847 * 3.066 * y[5] - 3.066**2 * y[2],
-    ])  # fmt: skip
+    return np.array(
+        [
+            y[3],
+            y[4],
+            y[5],
+            0.16115668456085775 * drive - 0.017940997406325931 * damping - 0.03966 * y[3] - y[0],
+            0.14093420256851111 * drive - 0.015689701773967984 * damping - 0.03184 * 2.033 * y[4] - 2.033**2 * y[1],
+            0.11465065353644151 * drive - 0.012763648066925721 * damping - 0.02847 * 3.066 * y[5] - 3.066**2 * y[2],
+        ]
+    )
 
 
 def test_neutral_oscillators_of_jitcdde():
     r = solve(
-        coupled_oscillators, (0.0, 5.0), [0.66698806, 0.02581308, -0.77761941, 0.94863382, 0.70167179, -1.05108156],
-        [1.7735], neutral=True, rtol=1e-9, atol=1e-9, t_eval=[5.0],
-    )  # fmt: skip
+        coupled_oscillators,
+        (0.0, 5.0),
+        [0.66698806, 0.02581308, -0.77761941, 0.94863382, 0.70167179, -1.05108156],
+        [1.7735],
+        neutral=True,
+        rtol=1e-9,
+        atol=1e-9,
+        t_eval=[5.0],
+    )
     published = [-0.72689205, 0.09982525, 0.41167269, 0.86527044, -0.50028942, 0.7227548]  # at 1e-5
     assert r.y[:, -1] == pytest.approx(published, abs=2e-7)

@@ -84,8 +84,13 @@ def test_mackey_glass_against_scipy_by_steps():
         last = previous
         piece = solve_ivp(
             lambda t, y, last=last: 0.2 * last(t - tau) / (1 + last(t - tau) ** 10) - 0.1 * y,
-            (k * tau, (k + 1) * tau), last(k * tau), method="DOP853", rtol=rtol, atol=1e-12, dense_output=True,
-        )  # fmt: skip
+            (k * tau, (k + 1) * tau),
+            last(k * tau),
+            method="DOP853",
+            rtol=rtol,
+            atol=1e-12,
+            dense_output=True,
+        )
         previous = piece.sol
 
     def mackey_glass(t, y, ylag):
@@ -141,9 +146,16 @@ def test_a_run_from_a_terminal_event_goes_on(tolerance):
     found = []
     while at < 24.0:
         r = solve_dde(
-            lambda t, y, ylag: -2.0 * ylag[0] * (1.0 - y**2), (at, 24.0), past, lambda t, y: 1.0 + np.abs(y),
-            rtol=tolerance, atol=tolerance, events=crossing, dense_output=True, jit=False,
-        )  # fmt: skip
+            lambda t, y, ylag: -2.0 * ylag[0] * (1.0 - y**2),
+            (at, 24.0),
+            past,
+            lambda t, y: 1.0 + np.abs(y),
+            rtol=tolerance,
+            atol=tolerance,
+            events=crossing,
+            dense_output=True,
+            jit=False,
+        )
         assert r.success, r.message
         at, past = r.t[-1], r.sol
         found.append(at)
@@ -161,9 +173,14 @@ def test_several_delays_and_components():
     # rotation x = cos t, y = sin t with delays of a whole turn
     turn = 2 * pi
     r = solve_dde(
-        lambda t, y, ylag: np.array([-ylag[0, 1], ylag[1, 0]]), (0.0, 20.0), lambda t: np.array([np.cos(t), np.sin(t)]),
-        [turn, 2 * turn], rtol=1e-9, atol=1e-10, jit=False,
-    )  # fmt: skip
+        lambda t, y, ylag: np.array([-ylag[0, 1], ylag[1, 0]]),
+        (0.0, 20.0),
+        lambda t: np.array([np.cos(t), np.sin(t)]),
+        [turn, 2 * turn],
+        rtol=1e-9,
+        atol=1e-10,
+        jit=False,
+    )
     assert r.y[:, -1] == pytest.approx([np.cos(20.0), np.sin(20.0)], abs=1e-7)
 
 
@@ -249,9 +266,19 @@ def test_order_of_convergence_of_neutral_equations():
     for steps in (24, 48, 96):
         h = 3 * pi / steps
         r = solve_dde(
-            f, (0.0, 3 * pi), np.sin, [pi / 2, pi], neutral=True, history_slope=np.cos, rtol=0.5, atol=1e3,
-            max_step=h, first_step=h, dense_output=True, jit=False,
-        )  # fmt: skip
+            f,
+            (0.0, 3 * pi),
+            np.sin,
+            [pi / 2, pi],
+            neutral=True,
+            history_slope=np.cos,
+            rtol=0.5,
+            atol=1e3,
+            max_step=h,
+            first_step=h,
+            dense_output=True,
+            jit=False,
+        )
         errors.append(np.abs(r.sol(grid)[0] - np.sin(grid)).max())
     orders = np.log2(np.array(errors[:-1]) / errors[1:])
     assert np.all(orders > 4.6), (errors, orders)

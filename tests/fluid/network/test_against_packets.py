@@ -92,7 +92,11 @@ def test_XCP_agrees_where_packets_are_small(setup):
         both = ecc.compare(scenario, sample=0.05, window=0.5)
         rates = both.table[both.table["series"] == "rate"]
         assert rates["fluid_end"].to_numpy() == pytest.approx(rates["packet_end"].to_numpy(), rel=0.05)
-        found.append([(float(getattr(both, run).queue_max.max()), rates[f"{run}_settled"].max() - joined)
-                      for run in ("fluid", "packet")])  # fmt: skip
+        found.append(
+            [
+                (float(getattr(both, run).queue_max.max()), rates[f"{run}_settled"].max() - joined)
+                for run in ("fluid", "packet")
+            ]
+        )
     fluid, packets = np.mean(found, axis=0)
     assert fluid == pytest.approx(packets, rel=0.05) and np.all(packets > 0.0)

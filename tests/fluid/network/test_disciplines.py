@@ -250,7 +250,7 @@ class Unanswering(NewReno):
         (XCP(), (XCP(), PI()), {}, "link 0 must have the routers of XCP for a fluid run"),
         (NewReno(), PI(), {"record": ["link.average"]}, r"states of this fluid \(env.window, link.prob\)"),
     ],
-)  # fmt: skip
+)
 def test_what_a_fluid_does_not_have_is_refused_in_one_line(host, discipline, options, message):
     with pytest.raises(ValueError, match=message):
         simulate(scenario(host, discipline, 1.0), **options)

@@ -194,8 +194,11 @@ def test_a_run_that_ends_early_keeps_the_same_samples_for_any_length_of_a_turn(k
     found = []
     for steps in (1, 7, 20_000):
         monkeypatch.setattr("ecc.fluid.network.grid.turns", lambda _, steps=steps: repeat(steps))
-        found.append(ecc.fluid.simulate(Scenario(network, protocol, 3.0), sample=0.01, clocking="rate"
-                                        if kind is NewReno else "ack"))  # fmt: skip
+        found.append(
+            ecc.fluid.simulate(
+                Scenario(network, protocol, 3.0), sample=0.01, clocking="rate" if kind is NewReno else "ack"
+            )
+        )
     assert not found[0].is_complete
     for run in found[1:]:
         assert run.data.identical(found[0].data) and run.stopped == found[0].stopped

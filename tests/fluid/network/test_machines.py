@@ -133,7 +133,9 @@ class Taken:
     [
         (StateMachine(listen, Whole), {}, TypeError, "Listens's Whole.count must be float for a fluid run"),
         (
-            StateMachine(listen, Taken), {}, ValueError,
+            StateMachine(listen, Taken),
+            {},
+            ValueError,
             "Listens's Taken must not have fields with names that laws reserve, got w",
         ),
         (Listener.fluid_form, {"start": "equilibrium"}, ValueError, "start must be 'empty' for hosts that are"),
@@ -141,7 +143,7 @@ class Taken:
         (Listener.fluid_form, {"time": "discrete"}, ValueError, "time must be 'continuous' for the windows of Listens"),
         (Listener.fluid_form, {"record": ["flow.x"]}, ValueError, "record must name states of this fluid .env.window"),
     ],
-)  # fmt: skip
+)
 def test_what_machines_are_not_is_refused(form, how, kind, message):
     protocol = type("Listens", (Listener,), {"fluid_form": form})()
     with pytest.raises(kind, match=message):

@@ -13,9 +13,14 @@ from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 
 PROTOCOLS = {
-    "XCP": XCP(), "JetMax": JetMax(), "MKC": MKC(alpha="5 Mb/s"), "EMKC": EMKC(), "EMKC-AVQ": EMKCAVQ(),
-    "Kelly": Kelly(kappa=0.002), "MaxNet": MaxNet(price_scale=0.01),
-}  # fmt: skip
+    "XCP": XCP(),
+    "JetMax": JetMax(),
+    "MKC": MKC(alpha="5 Mb/s"),
+    "EMKC": EMKC(),
+    "EMKC-AVQ": EMKCAVQ(),
+    "Kelly": Kelly(kappa=0.002),
+    "MaxNet": MaxNet(price_scale=0.01),
+}
 
 
 def buffered(network: Network) -> Network:

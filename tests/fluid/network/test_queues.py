@@ -53,9 +53,11 @@ def served(waits, incoming, quanta, capacity, buffer, by_priority=False, longest
     paths = SimpleNamespace(served=total, buffer=np.full(n, buffer))
     curves = SimpleNamespace(into=into, out=out, link_drops=drops, incoming=np.array(incoming, dtype=float))
     service = SimpleNamespace(
-        first=np.array([0, n]), by_priority=np.array([int(by_priority)]), drops_longest=np.array([int(longest)]),
+        first=np.array([0, n]),
+        by_priority=np.array([int(by_priority)]),
+        drops_longest=np.array([int(longest)]),
         quantum=np.array(quanta, dtype=float),
-    )  # fmt: skip
+    )
     serve_several.py_func(paths, curves, service, 0, 1)
     return out[:, 1], drops[:, 1], into[:, 1] - out[:, 1]
 
@@ -126,8 +128,9 @@ def test_classes_have_the_share_of_their_weights_as_in_packets(weights):
 
 @pytest.mark.slow
 def test_the_first_class_takes_what_it_can_use():
-    net = Network([Link("4 Mb/s", "5 ms", buffer="50 kB"), Link("10 Mb/s", "5 ms", buffer="100 kB")],
-                  [Flow([0, 1]), Flow([1])])  # fmt: skip
+    net = Network(
+        [Link("4 Mb/s", "5 ms", buffer="50 kB"), Link("10 Mb/s", "5 ms", buffer="100 kB")], [Flow([0, 1]), Flow([1])]
+    )
     scenario = over(StrictPriority(classes=(0, 1)), net)
     runs = [simulate(scenario), ecc.packet.simulate(scenario)]
     for run in runs:

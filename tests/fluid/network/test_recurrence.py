@@ -75,10 +75,15 @@ def test_jetmax_takes_as_many_steps_at_any_capacity(capacity):
 def test_units_of_rate_change_no_bit():
     scale = 2.0**300
     runs = [
-        simulate(Scenario(Network.dumbbell(C, [0.1] * 3, packet_size=1), JetMax(floor=1e-6), 5.0), sample=0.1,
-                 time="discrete", start=C * np.array([1e-3, 2e-3, 0.5]), delays=(2, 3))
+        simulate(
+            Scenario(Network.dumbbell(C, [0.1] * 3, packet_size=1), JetMax(floor=1e-6), 5.0),
+            sample=0.1,
+            time="discrete",
+            start=C * np.array([1e-3, 2e-3, 0.5]),
+            delays=(2, 3),
+        )
         for C in (1e6, 1e6 * scale)
-    ]  # fmt: skip
+    ]
     assert np.array_equal(runs[0].rate.to_numpy() * scale, runs[1].rate.to_numpy())
 
 

@@ -20,8 +20,12 @@ from ecc.scenario import Scenario
 from ecc.traffic.workload import Workload
 
 PROTOCOLS = {
-    "RCP": RCP(), "RCP-1": RCP(queue_term=False), "RCP-2": RCP(rtt="max"), "QI-RCP": QIRCP(), "PIQI-RCP": PIQIRCP(),
-}  # fmt: skip
+    "RCP": RCP(),
+    "RCP-1": RCP(queue_term=False),
+    "RCP-2": RCP(rtt="max"),
+    "QI-RCP": QIRCP(),
+    "PIQI-RCP": PIQIRCP(),
+}
 NETWORKS = {
     "dumbbell": Network.dumbbell("100 Mb/s", rtts=[0.12, 0.05, 0.3]),
     "parking lot": Network.parking_lot(["970 Mb/s", "800 Mb/s"]),
@@ -111,9 +115,12 @@ def test_nothing_is_lost_uncounted(protocol, time):
 @pytest.mark.parametrize("time", TIMES)
 def test_relabeling_flows_permutes_the_result(time):
     flows = [
-        Flow([0, 1]), Flow([1], access_delay=0.03), Flow([0], start=2.0), Flow([1], access_delay=0.03),
+        Flow([0, 1]),
+        Flow([1], access_delay=0.03),
+        Flow([0], start=2.0),
+        Flow([1], access_delay=0.03),
         Flow([0], start=1.0, stop=6.0),
-    ]  # fmt: skip
+    ]
     links = [Link("100 Mb/s", "20 ms"), Link("50 Mb/s", "30 ms")]
     order = [3, 0, 4, 2, 1]
     runs = [
@@ -208,8 +215,11 @@ def test_the_result_says_where_it_comes_from(time):
     assert reports[-1] == 1.0
     attributes = run.data.attrs
     assert (attributes["engine"], attributes["time"], attributes["protocol"], attributes["seed"]) == (
-        "fluid", time, "RCP", 7,
-    )  # fmt: skip
+        "fluid",
+        time,
+        "RCP",
+        7,
+    )
     assert Scenario.from_toml(attributes["scenario"]).protocol == scenario.protocol
     assert {"steps", "rejected", "cpu_seconds", "stopped"} <= set(run.stats)
     assert run.data["time"].to_numpy() == pytest.approx(0.1 * np.arange(1, 51))

@@ -349,8 +349,9 @@ def random_distributions(count: int, seed: int = 1, low: float = 0.02, high: flo
     return distributions
 
 
-def tightness(protocol: Protocol, time: str, rtts: Sequence[Sequence[float]], bound_of: Callable[[Network], float],
-              **options: Any) -> Tightness:  # fmt: skip
+def tightness(
+    protocol: Protocol, time: str, rtts: Sequence[Sequence[float]], bound_of: Callable[[Network], float], **options: Any
+) -> Tightness:
     """Return the ratios of the exact boundary to a sufficient bound over RTT distributions.
 
     Parameters
@@ -374,6 +375,11 @@ def tightness(protocol: Protocol, time: str, rtts: Sequence[Sequence[float]], bo
     network = Network.dumbbell(CAPACITY, rtts=list(rtts[worst]))
     exact = critical_gain(protocol, network, "alpha", time, certify=True, **options)
     return Tightness(
-        float(min(ratios)), float(max(ratios)), tuple(rtts[worst]), exact, bounds[worst], len(ratios),
+        float(min(ratios)),
+        float(max(ratios)),
+        tuple(rtts[worst]),
+        exact,
+        bounds[worst],
+        len(ratios),
         int(np.sum(np.array(ratios) < 1.0 - 1e-9)),
-    )  # fmt: skip
+    )

@@ -46,14 +46,27 @@ def startup_loss(lab: Laboratory) -> str:
     _limited(lab, trace)
     known = float(trace["max_bw"][trace.at(begin)]) / CAPACITY
     lab.expect("max_bw over the capacity, before the losses", known, at_most=0.95, note="the pipe is not full")
-    lab.expect("time from the first loss to the end of Startup", float(trace.time[b]) - begin, at_least=0.0,
-                at_most=5.0 * RTT, unit="s")  # fmt: skip
+    lab.expect(
+        "time from the first loss to the end of Startup",
+        float(trace.time[b]) - begin,
+        at_least=0.0,
+        at_most=5.0 * RTT,
+        unit="s",
+    )
     lab.expect_that("full_bw_reached then", bool(trace["full_bw_reached"][b] > 0))
     lab.expect_that("inflight_longterm then has a bound", bool(trace["inflight_longterm"][b] < 1e290))
-    lab.expect_that("state that follows", following in ("Drain", "ProbeBW_DOWN", "ProbeBW_CRUISE"),
-                     note=f"{following}: an application-limited flow has no queue to drain")  # fmt: skip
-    lab.draw(trace, "Losses in Startup", "The application writes 8 Mb/s; one packet in 4 is lost for three RTTs.",
-              marks=[begin, float(trace.time[b])], span=(0.0, 2.0))  # fmt: skip
+    lab.expect_that(
+        "state that follows",
+        following in ("Drain", "ProbeBW_DOWN", "ProbeBW_CRUISE"),
+        note=f"{following}: an application-limited flow has no queue to drain",
+    )
+    lab.draw(
+        trace,
+        "Losses in Startup",
+        "The application writes 8 Mb/s; one packet in 4 is lost for three RTTs.",
+        marks=[begin, float(trace.time[b])],
+        span=(0.0, 2.0),
+    )
     return f"Startup ends {1e3 * (trace.time[b] - begin):.0f} ms after the first loss, although application-limited"
 
 
@@ -70,8 +83,13 @@ def up_loss(lab: Laboratory) -> str:
     trace = lab.run(written(WRITTEN), begin + 2.0, *MODEL, *BOUNDS, "sample_app_limited", links={0: lossy})
     a, b, following = trace.span("ProbeBW_UP", after=up - 0.01)
     _limited(lab, trace)
-    lab.expect("time from the first loss to the end of UP", float(trace.time[b]) - begin, at_least=0.0,
-                at_most=3.0 * RTT, unit="s")  # fmt: skip
+    lab.expect(
+        "time from the first loss to the end of UP",
+        float(trace.time[b]) - begin,
+        at_least=0.0,
+        at_most=3.0 * RTT,
+        unit="s",
+    )
     lab.expect_that("state that follows", following in ("ProbeBW_DOWN", "ProbeBW_CRUISE"), note=following)
     before, after = (float(trace["inflight_longterm"][k]) for k in (a, b))
     lab.expect("inflight_longterm after over before", after / before, at_most=1.02)
@@ -80,8 +98,13 @@ def up_loss(lab: Laboratory) -> str:
             "inflight_longterm does not change: the case expects an update for any application, but the draft's "
             "HandleInflightTooHigh makes none if the sample is application-limited."
         )
-    lab.draw(trace, "Losses in UP", "The application writes 8 Mb/s; one packet in 4 is lost after the first line.",
-              marks=[begin, float(trace.time[b])], span=(up - 0.3, begin + 0.6))  # fmt: skip
+    lab.draw(
+        trace,
+        "Losses in UP",
+        "The application writes 8 Mb/s; one packet in 4 is lost after the first line.",
+        marks=[begin, float(trace.time[b])],
+        span=(up - 0.3, begin + 0.6),
+    )
     return f"UP ends {1e3 * (trace.time[b] - begin):.0f} ms after the first loss, although application-limited."
 
 
@@ -90,8 +113,12 @@ def application_limited(lab: Laboratory) -> str:
     trace = lab.run(written(WRITTEN), 20.0, *MODEL, *FULL, "sample_app_limited", sample=0.005)
     _limited(lab, trace)
     lab.expect_that("full_bw_reached within 20 s", bool(trace["full_bw_reached"].max() > 0), False)
-    lab.expect_that("states", ", ".join(sorted({str(name) for name in trace.states} - {"ProbeRTT"})), "Startup",
-                     note="apart from ProbeRTT")  # fmt: skip
+    lab.expect_that(
+        "states",
+        ", ".join(sorted({str(name) for name in trace.states} - {"ProbeRTT"})),
+        "Startup",
+        note="apart from ProbeRTT",
+    )
     used = trace.mean(trace.goodput, 5.0) / WRITTEN
     lab.expect("goodput over the write rate of the application", used, at_least=0.9)
     lab.draw(trace, "An application that limits its flow", "It writes 8 Mb/s; the path has 20.")
@@ -108,10 +135,12 @@ def probe_rtt_idle(lab: Laboratory) -> str:
     lab.expect("time with nothing in flight", idle, at_least=5.0 if is_version_3(lab) else 10.0, unit="s")
     after = [str(name) for name in trace.states[trace.at(again) : trace.at(again + 1.0)]]
     lab.expect_that("ProbeRTT in the second after the restart", "ProbeRTT" in after, False)
-    lab.expect("goodput then over the capacity", trace.mean(trace.goodput, again + 2.0 * RTT, again + 1.0) / CAPACITY,
-                at_least=0.9)  # fmt: skip
-    lab.draw(trace, "A restart after silence", f"4 MB at once, and again after {period:g} s.",
-              marks=[again])  # fmt: skip
+    lab.expect(
+        "goodput then over the capacity",
+        trace.mean(trace.goodput, again + 2.0 * RTT, again + 1.0) / CAPACITY,
+        at_least=0.9,
+    )
+    lab.draw(trace, "A restart after silence", f"4 MB at once, and again after {period:g} s.", marks=[again])
     return f"After {idle:.1f} s of silence it continues without ProbeRTT"
 
 
@@ -126,15 +155,20 @@ def refill_application(lab: Laboratory) -> str:
     trace = lab.run(written((chunk, begin + silence)), begin + 4.0, *MODEL, *BOUNDS, "sample_app_limited")
     a, b, following = trace.span("ProbeBW_REFILL", after=begin - 0.05)
     low = float(trace["in_flight"][trace.at(begin) : trace.at(begin + 2.0 * RTT)].min())
-    lab.expect("minimum in flight over the bandwidth-delay product", low / bdp(), at_most=0.9,
-                note="the application pauses")  # fmt: skip
+    lab.expect(
+        "minimum in flight over the bandwidth-delay product", low / bdp(), at_most=0.9, note="the application pauses"
+    )
     until = trace.at(begin + 6.0 * RTT)
     lower = float(trace["max_bw"][a:until].min() / trace["max_bw"][a - 1])
-    lab.expect("minimum max_bw since then over the value before", lower,
-                at_least=0.999)  # fmt: skip
+    lab.expect("minimum max_bw since then over the value before", lower, at_least=0.999)
     lab.expect_that("state that follows", following, "ProbeBW_UP")
     used = trace.mean(trace.goodput, begin + 0.5, begin + 2.0) / CAPACITY
     lab.expect("goodput later over the capacity", used, at_least=0.85)
-    lab.draw(trace, "A pause in REFILL", f"No data for {1e3 * silence:.0f} ms after the line.",
-              marks=[begin], span=(begin - 0.3, begin + 1.0))  # fmt: skip
+    lab.draw(
+        trace,
+        "A pause in REFILL",
+        f"No data for {1e3 * silence:.0f} ms after the line.",
+        marks=[begin],
+        span=(begin - 0.3, begin + 1.0),
+    )
     return "The samples of the pause do not lower max_bw, and UP follows"

@@ -76,8 +76,13 @@ def startup_plateau(lab: Laboratory) -> str:
         lab.expect_that("full_bw_now then", bool(trace["full_bw_now"][b] > 0))
     lab.expect("packets dropped", trace.drops[:b].sum(), at_most=0, note="the plateau ends Startup, not a loss")
     lab.expect_that("state that follows", following, "Drain")
-    lab.draw(trace, "Startup", "Pacing rate, bandwidth estimate and bytes in flight; Startup ends at the line.",
-              marks=[trace.time[b]], span=(0.0, trace.time[b] + 0.4))  # fmt: skip
+    lab.draw(
+        trace,
+        "Startup",
+        "Pacing rate, bandwidth estimate and bytes in flight; Startup ends at the line.",
+        marks=[trace.time[b]],
+        span=(0.0, trace.time[b] + 0.4),
+    )
     return f"Startup ends after {trace.time[b]:.2f} s, three rounds without growth, with max_bw = {bw / 1e6:.2f} Mb/s"
 
 
@@ -88,18 +93,28 @@ def drain_inflight(lab: Laboratory) -> str:
     version_3 = is_version_3(lab)
     lab.expect("pacing gain of Drain", gain(trace, a + 1, b), near=0.5 if version_3 else 88 / 256)
     lab.expect(
-        "in flight above the bandwidth-delay product before the end", packets_above(trace, b - 1), at_least=0.0,
+        "in flight above the bandwidth-delay product before the end",
+        packets_above(trace, b - 1),
+        at_least=0.0,
         unit="packets",
-    )  # fmt: skip
+    )
     lab.expect(
-        "in flight above the bandwidth-delay product at the end", packets_above(trace, b), at_least=-4.0,
-        at_most=3.0 if version_3 else 10.0, unit="packets", note="" if version_3 else "version 1 adds room for offload",
-    )  # fmt: skip
+        "in flight above the bandwidth-delay product at the end",
+        packets_above(trace, b),
+        at_least=-4.0,
+        at_most=3.0 if version_3 else 10.0,
+        unit="packets",
+        note="" if version_3 else "version 1 adds room for offload",
+    )
     lab.expect("rounds in Drain", trace["round_count"][b] - trace["round_count"][a], at_most=3)
     lab.expect_that("state that follows", following[:7], "ProbeBW")
-    lab.draw(trace, "Drain", "It ends when the bytes in flight are down to the bandwidth-delay product, 125 kB.",
-              marks=[trace.time[a], trace.time[b]],
-              span=(trace.time[a] - 0.2, trace.time[b] + 0.3))  # fmt: skip
+    lab.draw(
+        trace,
+        "Drain",
+        "It ends when the bytes in flight are down to the bandwidth-delay product, 125 kB.",
+        marks=[trace.time[a], trace.time[b]],
+        span=(trace.time[a] - 0.2, trace.time[b] + 0.3),
+    )
     return f"Drain ends after {1e3 * (trace.time[b] - trace.time[a]):.0f} ms, when the queue is empty"
 
 
@@ -119,8 +134,13 @@ def drain_time(lab: Laboratory) -> str:
     lab.expect_that("state that follows", following[:7], "ProbeBW")
     rounds, above, took = results[0.9]
     lab.expect("rounds in Drain, 10 % less bandwidth", rounds, at_most=4, note=f"{above:.1f} packets above")
-    lab.draw(trace, "Drain that cannot drain", "The capacity falls to 40 % when Drain begins.",
-              marks=[begin, trace.time[b]], span=(begin - 0.3, trace.time[b] + 0.3))  # fmt: skip
+    lab.draw(
+        trace,
+        "Drain that cannot drain",
+        "The capacity falls to 40 % when Drain begins.",
+        marks=[begin, trace.time[b]],
+        span=(begin - 0.3, trace.time[b] + 0.3),
+    )
     if rounds < 3:
         lab.conditions.append(
             f"With the case's decrease by 10 %, Drain ends earlier than expected: pacing at half the bandwidth empties "
@@ -134,18 +154,30 @@ def up_plateau(lab: Laboratory) -> str:
     trace = lab.run(path(buffer=DEEP), 6.0, *MODEL, *FULL, *BOUNDS)
     a, b, following = trace.span("ProbeBW_UP")
     lab.expect("pacing gain of UP", gain(trace, a + 1, b), near=1.25)
-    lab.expect("maximum in flight over the bandwidth-delay product", trace["in_flight"][a:b].max() / bdp(),
-                at_least=1.5, note="the window is used")  # fmt: skip
+    lab.expect(
+        "maximum in flight over the bandwidth-delay product",
+        trace["in_flight"][a:b].max() / bdp(),
+        at_least=1.5,
+        note="the window is used",
+    )
     changes = np.flatnonzero(np.diff(trace["full_bw"][a - 1 : b])) + a
     since = int(changes[-1]) if len(changes) else a
-    lab.expect("rounds since the rate last grew by a quarter", trace["round_count"][b] - trace["round_count"][since],
-                near=3, within=0)  # fmt: skip
+    lab.expect(
+        "rounds since the rate last grew by a quarter",
+        trace["round_count"][b] - trace["round_count"][since],
+        near=3,
+        within=0,
+    )
     lab.expect_that("full_bw_now", bool(trace["full_bw_now"][b] > 0))
     lab.expect("packets dropped", trace.drops[:b].sum(), at_most=0)
     lab.expect_that("state that follows", following, "ProbeBW_DOWN")
-    lab.draw(trace, "ProbeBW_UP", "UP and the next state, with a buffer of four bandwidth-delay products.",
-              marks=[trace.time[a], trace.time[b]],
-              span=(trace.time[a] - 0.2, trace.time[b] + 0.5))  # fmt: skip
+    lab.draw(
+        trace,
+        "ProbeBW_UP",
+        "UP and the next state, with a buffer of four bandwidth-delay products.",
+        marks=[trace.time[a], trace.time[b]],
+        span=(trace.time[a] - 0.2, trace.time[b] + 0.5),
+    )
     return f"UP ends after {1e3 * (trace.time[b] - trace.time[a]):.0f} ms, three rounds without growth"
 
 
@@ -155,21 +187,35 @@ def down_inflight(lab: Laboratory) -> str:
     up = trace.span("ProbeBW_UP")
     a, b, following = trace.span("ProbeBW_DOWN", after=float(trace.time[up[0]]))
     lab.expect("pacing gain of DOWN", gain(trace, a + 1, b), near=0.9)
-    lab.expect("in flight above its bounds before the end", packets_above(trace, b - 1, 0.15), at_least=0.0,
-                unit="packets")  # fmt: skip
-    lab.expect("in flight above its bounds at the end", packets_above(trace, b, 0.15), at_least=-4.0, at_most=2.0,
-                unit="packets")  # fmt: skip
+    lab.expect(
+        "in flight above its bounds before the end", packets_above(trace, b - 1, 0.15), at_least=0.0, unit="packets"
+    )
+    lab.expect(
+        "in flight above its bounds at the end",
+        packets_above(trace, b, 0.15),
+        at_least=-4.0,
+        at_most=2.0,
+        unit="packets",
+    )
     lab.expect_that("state that follows", following, "ProbeBW_CRUISE")
-    lab.draw(trace, "ProbeBW_DOWN", "DOWN ends when the bytes in flight are down to the bandwidth-delay product.",
-              marks=[trace.time[a], trace.time[b]],
-              span=(trace.time[a] - 0.3, trace.time[b] + 0.3))  # fmt: skip
+    lab.draw(
+        trace,
+        "ProbeBW_DOWN",
+        "DOWN ends when the bytes in flight are down to the bandwidth-delay product.",
+        marks=[trace.time[a], trace.time[b]],
+        span=(trace.time[a] - 0.3, trace.time[b] + 0.3),
+    )
     shallow = lab.run(path(buffer=0.5), 12.0, *MODEL, *BOUNDS)
     bound = shallow["inflight_longterm"]
     bounded = (shallow.states == "ProbeBW_CRUISE") & (bound < 1e290)
     if bounded.any():
         share = float((shallow["window"][bounded] / np.maximum(bound[bounded], 4.0 * PACKET / 0.85)).max())
-        lab.expect("maximum window in CRUISE over inflight_longterm", share, at_most=0.86,
-                    note="a buffer of half a bandwidth-delay product; headroom 15 %")  # fmt: skip
+        lab.expect(
+            "maximum window in CRUISE over inflight_longterm",
+            share,
+            at_most=0.86,
+            note="a buffer of half a bandwidth-delay product; headroom 15 %",
+        )
     else:
         lab.expect_that("losses set inflight_longterm", False)
     return f"DOWN ends after {1e3 * (trace.time[b] - trace.time[a]):.0f} ms, when the queue is empty"
@@ -185,8 +231,12 @@ def down_time(lab: Laboratory) -> str:
     wait = ("cycle_stamp", "bw_probe_wait", "rounds_since_probe_up")
     trace = lab.run(path(rtt=rtt, buffer=DEEP), 7.0, *MODEL, *wait, impairments=less)
     a, b, following = trace.span("ProbeBW_DOWN", after=begin - 0.002)
-    lab.expect("minimum in flight in DOWN above the bandwidth-delay product",
-                min(packets_above(trace, k) for k in range(a, b)), at_least=0.0, unit="packets")  # fmt: skip
+    lab.expect(
+        "minimum in flight in DOWN above the bandwidth-delay product",
+        min(packets_above(trace, k) for k in range(a, b)),
+        at_least=0.0,
+        unit="packets",
+    )
     rounds = min(bdp(CAPACITY, rtt) / PACKET, 63.0)
     waited = float(trace.time[b] - trace["cycle_stamp"][b - 1])
     by_time = waited >= trace["bw_probe_wait"][b - 1] - 0.002
@@ -195,8 +245,13 @@ def down_time(lab: Laboratory) -> str:
     lab.expect("bw_probe_wait", trace["bw_probe_wait"][b - 1], at_least=2.0, at_most=3.0, unit="s")
     lab.expect("time in DOWN", waited, at_most=3.0 + 2.0 * rtt, unit="s")
     lab.expect_that("state that follows", following, "ProbeBW_REFILL")
-    lab.draw(trace, "DOWN that cannot drain", "The capacity falls by 10 % when DOWN begins.",
-              marks=[begin, trace.time[b]], span=(begin - 0.3, trace.time[b] + 0.3))  # fmt: skip
+    lab.draw(
+        trace,
+        "DOWN that cannot drain",
+        "The capacity falls by 10 % when DOWN begins.",
+        marks=[begin, trace.time[b]],
+        span=(begin - 0.3, trace.time[b] + 0.3),
+    )
     duration = f"{trace['rounds_since_probe_up'][b]:.0f} rounds" if by_rounds else f"{waited:.2f} s"
     return f"DOWN ends in REFILL after {duration}, with a remaining queue"
 
@@ -211,26 +266,43 @@ def probe_rtt(lab: Laboratory) -> str:
     lab.expect("time without a lower RTT before ProbeRTT", since, near=interval, within=0.1, unit="s")
     low = trace["window"][a + 1 : b].min()
     half = 0.5 * trace["max_bw"][a] * trace["min_rtt"][a] / 8.0
-    lab.expect("window in ProbeRTT", low / PACKET, near=(half / PACKET if version_3 else 4.0), within=2.0,
-                unit="packets", note="half a bandwidth-delay product" if version_3 else "4 packets")  # fmt: skip
+    lab.expect(
+        "window in ProbeRTT",
+        low / PACKET,
+        near=(half / PACKET if version_3 else 4.0),
+        within=2.0,
+        unit="packets",
+        note="half a bandwidth-delay product" if version_3 else "4 packets",
+    )
     small = np.flatnonzero(trace["in_flight"][a:b] <= low + 1.0)
     reached = a + int(small[0]) if len(small) else a
     held = float(trace.time[b] - trace.time[reached])
     lab.expect("time with this little in flight", held, at_least=0.2 - 0.002, at_most=0.2 + 2.5 * RTT, unit="s")
     lab.expect("rounds in this time", trace["round_count"][b] - trace["round_count"][reached], at_least=1)
     lab.expect_that("state that follows", following[:7], "ProbeBW")
-    lab.expect("window just after over window before", trace["window"][b + 1] / trace["window"][a - 1], at_least=0.9,
-                note="it is restored")  # fmt: skip
+    lab.expect(
+        "window just after over window before",
+        trace["window"][b + 1] / trace["window"][a - 1],
+        at_least=0.9,
+        note="it is restored",
+    )
     after = trace.at(float(trace.time[b]) + 3.0 * RTT)
-    lab.expect("window three RTTs later over window before", trace["window"][after] / trace["window"][a - 1],
-                at_least=0.9)  # fmt: skip
-    lab.expect("min_rtt then", 1e3 * trace["min_rtt"][b], near=1e3 * (RTT + 8.0 * PACKET / CAPACITY), band=0.01,
-                unit="ms")  # fmt: skip
+    lab.expect(
+        "window three RTTs later over window before", trace["window"][after] / trace["window"][a - 1], at_least=0.9
+    )
+    lab.expect(
+        "min_rtt then", 1e3 * trace["min_rtt"][b], near=1e3 * (RTT + 8.0 * PACKET / CAPACITY), band=0.01, unit="ms"
+    )
     again = trace.time[trace.span("ProbeRTT", after=float(trace.time[b]))[0]] if version_3 else None
     if again is not None:
         lab.expect("time until the next ProbeRTT", float(again - trace.time[b]), near=interval, within=0.15, unit="s")
-    lab.draw(trace, "ProbeRTT", "ProbeRTT, and the window after it.",
-              marks=[trace.time[a], trace.time[b]], span=(trace.time[a] - 0.3, trace.time[b] + 0.4))  # fmt: skip
+    lab.draw(
+        trace,
+        "ProbeRTT",
+        "ProbeRTT, and the window after it.",
+        marks=[trace.time[a], trace.time[b]],
+        span=(trace.time[a] - 0.3, trace.time[b] + 0.4),
+    )
     return (
         f"ProbeRTT begins {since:.2f} s after the last lower RTT and holds {low / PACKET:.0f} packets for {held:.2f} s"
     )
@@ -247,8 +319,12 @@ def probe_rtt_startup(lab: Laboratory) -> str:
     lab.expect_that("state that follows", following, "Startup")
     best = float(trace["max_bw"][b:].max() / trace["max_bw"][b])
     lab.expect("maximum max_bw later over max_bw then", best, at_least=2.0, note="the search for bandwidth continues")
-    lab.draw(trace, "ProbeRTT in Startup", f"RTT {rtt:g} s: Startup lasts longer than the interval of ProbeRTT.",
-              marks=[trace.time[a], trace.time[b]])  # fmt: skip
+    lab.draw(
+        trace,
+        "ProbeRTT in Startup",
+        f"RTT {rtt:g} s: Startup lasts longer than the interval of ProbeRTT.",
+        marks=[trace.time[a], trace.time[b]],
+    )
     return f"At an RTT of {rtt:g} s ProbeRTT begins in Startup, at {trace.time[a]:.1f} s, and ends in Startup"
 
 
@@ -265,18 +341,30 @@ def up_loss_longterm(lab: Laboratory) -> str:
     a, b, following = trace.span("ProbeBW_UP", after=second - RTT)
     before, after = float(trace["inflight_longterm"][a]), float(trace["inflight_longterm"][b])
     lab.expect("inflight_longterm before the losses", before / bdp(), at_most=4.0, unit="BDP", note="losses set it")
-    lab.expect("time from the first loss to the end of UP", float(trace.time[b]) - second, at_most=1.6 * RTT,
-                unit="s")  # fmt: skip
+    lab.expect("time from the first loss to the end of UP", float(trace.time[b]) - second, at_most=1.6 * RTT, unit="s")
     floor = 0.7 * min(trace["max_bw"][b] * trace["min_rtt"][b] / 8.0, trace["window"][b - 1])
-    lab.expect("inflight_longterm then over its lower limit", after / floor, at_least=0.98,
-                note="0.7 of the minimum of bandwidth-delay product and window")  # fmt: skip
+    lab.expect(
+        "inflight_longterm then over its lower limit",
+        after / floor,
+        at_least=0.98,
+        note="0.7 of the minimum of bandwidth-delay product and window",
+    )
     peak = float(trace["in_flight"][a:b].max())
-    lab.expect("inflight_longterm then over the maximum in flight", after / peak, at_most=1.02,
-                note="below the level at which losses began")  # fmt: skip
+    lab.expect(
+        "inflight_longterm then over the maximum in flight",
+        after / peak,
+        at_most=1.02,
+        note="below the level at which losses began",
+    )
     lab.expect_that("state that follows", following, "ProbeBW_DOWN")
-    lab.draw(trace, "Losses in UP", f"One packet in {every:g} is lost for an RTT after the first line.",
-              volumes=("in_flight", "window", "inflight_longterm"), marks=[second, trace.time[b]],
-              span=(trace.time[a] - 0.2, trace.time[b] + 0.5))  # fmt: skip
+    lab.draw(
+        trace,
+        "Losses in UP",
+        f"One packet in {every:g} is lost for an RTT after the first line.",
+        volumes=("in_flight", "window", "inflight_longterm"),
+        marks=[second, trace.time[b]],
+        span=(trace.time[a] - 0.2, trace.time[b] + 0.5),
+    )
     return (
         f"UP ends {1e3 * (trace.time[b] - second):.0f} ms after the first loss; inflight_longterm changes from "
         f"{before / 1e3:.0f} to {after / 1e3:.0f} kB"

@@ -120,16 +120,31 @@ def window(lab: Laboratory) -> str:
     trace = lab.run(path(200e6, 0.1), 20.0, links={0: one_loss}, sample=0.005)
     epoch = Epoch(trace, loss)
     K = K_of(epoch.before, BETA * epoch.before)
-    lab.expect("window after the loss over window before", epoch.first / epoch.before, near=BETA, band=BAND,
-                note="sec. 4.6")  # fmt: skip
-    lab.expect("time until the window exceeds W_max by an eighth of the cut",
-                epoch.crosses(epoch.before + (epoch.before - epoch.first) / 8.0), near=1.5 * K, band=0.04, unit="s",
-                note="1.5 K of sec. 4.2; the curve is steep again")  # fmt: skip
+    lab.expect(
+        "window after the loss over window before", epoch.first / epoch.before, near=BETA, band=BAND, note="sec. 4.6"
+    )
+    lab.expect(
+        "time until the window exceeds W_max by an eighth of the cut",
+        epoch.crosses(epoch.before + (epoch.before - epoch.first) / 8.0),
+        near=1.5 * K,
+        band=0.04,
+        unit="s",
+        note="1.5 K of sec. 4.2; the curve is steep again",
+    )
     until = min(1.8 * K, float(epoch.t[-1]))
-    lab.expect("maximum deviation from W_cubic(t) over W_max", epoch.deviation(epoch.before, until), at_most=BAND,
-                note=f"from 0 to {until:.1f} s")  # fmt: skip
-    _draw(lab, trace, "Window after one loss", f"W_max = {epoch.before:.0f} packets; the second line is at K.",
-          [epoch.at, epoch.at + K])  # fmt: skip
+    lab.expect(
+        "maximum deviation from W_cubic(t) over W_max",
+        epoch.deviation(epoch.before, until),
+        at_most=BAND,
+        note=f"from 0 to {until:.1f} s",
+    )
+    _draw(
+        lab,
+        trace,
+        "Window after one loss",
+        f"W_max = {epoch.before:.0f} packets; the second line is at K.",
+        [epoch.at, epoch.at + K],
+    )
     return f"After a loss at {epoch.before:.0f} packets the window follows the cubic with K = {K:.1f} s"
 
 
@@ -140,17 +155,29 @@ def fast_convergence(lab: Laboratory) -> str:
     trace = lab.run(path(200e6, 0.1), 20.0, links=links, sample=0.005)
     first, second = Epoch(trace, loss), Epoch(trace, again)
     reduced = 0.5 * (1.0 + BETA) * second.before
-    lab.expect("window at the second loss over that at the first", second.before / first.before, at_most=0.99,
-                note="below the last maximum")  # fmt: skip
+    lab.expect(
+        "window at the second loss over that at the first",
+        second.before / first.before,
+        at_most=0.99,
+        note="below the last maximum",
+    )
     until = min(1.6 * K_of(reduced, BETA * second.before), float(second.t[-1]))
-    lab.expect("maximum deviation from the cubic with W_max = W (1 + beta)/2 over W_max",
-                second.deviation(reduced, until), at_most=BAND, note="sec. 4.7")  # fmt: skip
+    lab.expect(
+        "maximum deviation from the cubic with W_max = W (1 + beta)/2 over W_max",
+        second.deviation(reduced, until),
+        at_most=BAND,
+        note="sec. 4.7",
+    )
     lab.expect(
         "maximum deviation from the cubic with W_max = W", second.deviation(second.before, until), at_least=2.0 * BAND
     )
-    _draw(lab, trace, "A loss below the last maximum",
-          f"The plateau of the second cubic is at {reduced:.0f} packets, not at {second.before:.0f}.",
-          [first.at, second.at])  # fmt: skip
+    _draw(
+        lab,
+        trace,
+        "A loss below the last maximum",
+        f"The plateau of the second cubic is at {reduced:.0f} packets, not at {second.before:.0f}.",
+        [first.at, second.at],
+    )
     return f"After a loss at {second.before:.0f} packets, below {first.before:.0f}, the next maximum is {reduced:.0f}"
 
 
@@ -174,10 +201,18 @@ def friendly(lab: Laboratory) -> str:
     half = (back + stop) // 2
     fast = (epoch.window[stop] - epoch.window[half]) / (rounds[stop] - rounds[half])
     lab.expect("packets per RTT beyond the window of the loss", float(fast), near=1.0, band=0.06)
-    lab.expect("minimum window over the cubic until then", float((epoch.window[: back + 1] / law[: back + 1]).min()),
-                at_least=0.98)  # fmt: skip
-    _draw(lab, trace, "Reno-friendly region", "400 Mb/s, RTT 10 ms: the cubic would be slower than Reno.",
-          [epoch.at, epoch.at + float(epoch.t[back])])  # fmt: skip
+    lab.expect(
+        "minimum window over the cubic until then",
+        float((epoch.window[: back + 1] / law[: back + 1]).min()),
+        at_least=0.98,
+    )
+    _draw(
+        lab,
+        trace,
+        "Reno-friendly region",
+        "400 Mb/s, RTT 10 ms: the cubic would be slower than Reno.",
+        [epoch.at, epoch.at + float(epoch.t[back])],
+    )
     return (
         f"Over a short path the window grows by {slow:.2f} packets per RTT, and by {fast:.2f} beyond its last maximum"
     )
@@ -195,10 +230,16 @@ def growth(lab: Laboratory) -> str:
     law = cubic(epoch.t, K, epoch.before)
     unbounded = float((law[lag:] / np.maximum(law[:-lag], 1.0)).max())
     lab.expect("maximum growth of the cubic per RTT", unbounded, at_least=1.6, note="so the bound matters")
-    lab.expect("maximum growth of the window per RTT", float(ratio.max()), at_least=1.4, at_most=1.56,
-                note="sec. 4.2: the target is at most 1.5 cwnd")  # fmt: skip
-    _draw(lab, trace, "Growth over a long path", "RTT 1 s: the cubic alone would more than double the window.",
-          [epoch.at])  # fmt: skip
+    lab.expect(
+        "maximum growth of the window per RTT",
+        float(ratio.max()),
+        at_least=1.4,
+        at_most=1.56,
+        note="sec. 4.2: the target is at most 1.5 cwnd",
+    )
+    _draw(
+        lab, trace, "Growth over a long path", "RTT 1 s: the cubic alone would more than double the window.", [epoch.at]
+    )
     return f"The window grows up to {ratio.max():.2f}-fold per RTT; the cubic alone would grow {unbounded:.2f}-fold"
 
 
@@ -214,8 +255,14 @@ def mean(lab: Laboratory) -> str:
         cubic_law = (C * (3.0 + BETA) / (4.0 * (1.0 - BETA))) ** 0.25 * (rtt / p) ** 0.75
         reno_law = float(np.sqrt(1.5 / p))
         laws.append(max(float(cubic_law), reno_law))
-        lab.expect(f"mean window at a loss of {p:g}", values[-1], near=laws[-1], band=0.2, unit="packets",
-                    note="sec. 5.1, or Reno's law if it is larger; fast convergence lowers it")  # fmt: skip
+        lab.expect(
+            f"mean window at a loss of {p:g}",
+            values[-1],
+            near=laws[-1],
+            band=0.2,
+            unit="packets",
+            note="sec. 5.1, or Reno's law if it is larger; fast convergence lowers it",
+        )
     _draw(lab, trace, "Windows under periodic losses", f"One packet in {1.0 / ps[-1]:.0f} is lost.", [])
     return f"Mean windows of {values[0]:.0f} and {values[1]:.0f} packets; the law gives {laws[0]:.0f} and {laws[1]:.0f}"
 
@@ -238,8 +285,13 @@ def timeout(lab: Laboratory) -> str:
     if not len(knee):
         raise NotReached("slow start does not end after the timeout")
     threshold = float(slow[knee[0] + 20])  # one RTT later
-    lab.expect("window at the end of slow start over that before", threshold / before, near=BETA, band=0.05,
-                note="ssthresh is beta times the flight size, sec. 4.8")  # fmt: skip
+    lab.expect(
+        "window at the end of slow start over that before",
+        threshold / before,
+        near=BETA,
+        band=0.05,
+        note="ssthresh is beta times the flight size, sec. 4.8",
+    )
     _draw(lab, trace, "After an outage of 1 s", "All packets from 2 to 3 s are lost.", [loss, loss + outage])
     return f"After a timeout slow start grows the window from one packet to {threshold:.0f}; it was {before:.0f} before"
 
@@ -247,16 +299,18 @@ def timeout(lab: Laboratory) -> str:
 @case("cubic-spurious-loss", *NEEDS, "transport rack", cost=3)
 def spurious_loss(lab: Laboratory) -> str:
     rtt = 0.05
-    trace = lab.run(path(20e6, rtt), 6.0, impairments=[Jitter((0.0, 0.4 * rtt), link=0, in_order=False)],
-                     transport="rack")  # fmt: skip
+    trace = lab.run(
+        path(20e6, rtt), 6.0, impairments=[Jitter((0.0, 0.4 * rtt), link=0, in_order=False)], transport="rack"
+    )
     window, time = trace["window"] / PACKET, trace.time
     cuts = np.flatnonzero((window[1:] < 0.95 * window[:-1]) & (time[1:] > rtt)) + 1
     lab.expect("packets dropped", float(trace.drops.sum()), at_most=0, note="so all detected losses are spurious")
     lab.expect("window reductions", len(cuts), at_least=1)
     back = [float(window[trace.at(float(time[k]) + 2.0 * rtt)] / window[k - 1]) for k in cuts if time[k] < 5.0]
     if back:
-        lab.expect("minimum window two RTTs after a reduction over window before", min(back), at_least=1.0,
-                    note="sec. 4.9.2")  # fmt: skip
+        lab.expect(
+            "minimum window two RTTs after a reduction over window before", min(back), at_least=1.0, note="sec. 4.9.2"
+        )
     _draw(lab, trace, "Packets overtake each other", "Each takes up to 0.4 RTTs longer; none is lost.", [])
     return f"{len(cuts)} reductions for spurious losses are undone within two RTTs"
 
@@ -269,13 +323,28 @@ def spurious_timeout(lab: Laboratory) -> str:
     trace = lab.run(path(capacity, rtt), 10.0, links=links, impairments=gap, transport="rack", sample=0.005)
     window, time = trace["window"] / PACKET, trace.time
     inside = (time > begin) & (time < begin + outage)
-    lab.expect("minimum window in the outage", float(window[inside].min()), near=1.0, within=0.01, unit="packets",
-                note="the timer has expired, and nothing was lost")  # fmt: skip
+    lab.expect(
+        "minimum window in the outage",
+        float(window[inside].min()),
+        near=1.0,
+        within=0.01,
+        unit="packets",
+        note="the timer has expired, and nothing was lost",
+    )
     before, after = window[trace.at(begin - 0.01)], window[trace.at(begin + outage + 3.0 * rtt)]
-    lab.expect("window three RTTs after the outage over window before", float(after / before), at_least=0.95,
-                note="sec. 4.9.1, RFC 4015")  # fmt: skip
-    _draw(lab, trace, "A spurious timeout", f"The link stops for {outage:g} s, between the lines.",
-          [begin, begin + outage])  # fmt: skip
+    lab.expect(
+        "window three RTTs after the outage over window before",
+        float(after / before),
+        at_least=0.95,
+        note="sec. 4.9.1, RFC 4015",
+    )
+    _draw(
+        lab,
+        trace,
+        "A spurious timeout",
+        f"The link stops for {outage:g} s, between the lines.",
+        [begin, begin + outage],
+    )
     return (
         f"After an outage of {outage:g} s and a timeout the window is {after:.0f} packets; it was {before:.0f} before"
     )
@@ -301,8 +370,12 @@ def application(lab: Laboratory) -> str:
     for seconds in (0.5, 2.0):
         law = float(cubic(np.array([reached + seconds]), K, epoch.before)[0])
         later_window = float(window[trace.at(float(trace.time[again]) + seconds)])
-        lab.expect(f"window {seconds:g} s later, over that of the paused cubic", later_window / law, near=1.0,
-                    band=0.05, note="sec. 5.8")  # fmt: skip
-    _draw(lab, trace, "An application that pauses", f"It has no data for about {pause:g} s.",
-          [ends, ends + pause])  # fmt: skip
+        lab.expect(
+            f"window {seconds:g} s later, over that of the paused cubic",
+            later_window / law,
+            near=1.0,
+            band=0.05,
+            note="sec. 5.8",
+        )
+    _draw(lab, trace, "An application that pauses", f"It has no data for about {pause:g} s.", [ends, ends + pause])
     return f"After a pause of {pause:g} s the window continues on its cubic"

@@ -34,8 +34,17 @@ from ecc.plot.states import states_figure
 from ecc.scenario import Scenario
 
 __all__ = [
-    "CASES", "Case", "Laboratory", "NotReached", "Trace", "case", "examine", "identity", "missing", "state_names",
-]  # fmt: skip
+    "CASES",
+    "Case",
+    "Laboratory",
+    "NotReached",
+    "Trace",
+    "case",
+    "examine",
+    "identity",
+    "missing",
+    "state_names",
+]
 
 ENV = ("rate", "window", "in_flight", "rtt", "srtt", "min_rtt", "delivered", "lost", "recovering")
 """Variables of a flow that the engine records in every trace."""
@@ -392,8 +401,11 @@ class Laboratory:
         where = (trace.time >= begin) & (trace.time <= end)
         panels: dict[str, dict[str, Any]] = {}
         for label, names, unit in (("Mb/s", rates, 1e6), ("kB", volumes, 1e3)):
-            curves = {name: np.where(trace[name] < _NEVER, trace[name] / unit, np.nan)[where]
-                      for name in names if name in trace}  # fmt: skip
+            curves = {
+                name: np.where(trace[name] < _NEVER, trace[name] / unit, np.nan)[where]
+                for name in names
+                if name in trace
+            }
             curves = {name: values for name, values in curves.items() if np.isfinite(values).any()}
             if curves:
                 panels[label] = curves

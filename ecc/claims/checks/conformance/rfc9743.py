@@ -51,12 +51,17 @@ def collapse(lab: Laboratory) -> str:
     lost = lost_share(trace, 10.0)
     lab.expect("share of packets that are dropped", lost, at_most=0.25, note="the fair share is 1 packet an RTT")
     begin, outage = 5.0, 6.0
-    dead = lab.run(path(), begin + outage, links={0: LossesBetween(begin=begin, end=begin + outage, every=1)},
-                    sample=0.01)  # fmt: skip
+    dead = lab.run(
+        path(), begin + outage, links={0: LossesBetween(begin=begin, end=begin + outage, every=1)}, sample=0.01
+    )
     late = dead.time > begin + 1.0
     packets = float(dead.run.data["arrival"].to_numpy()[late, 0].mean() * (outage - 1.0) / 8.0 / PACKET)
-    lab.expect("packets sent into a dead path, second 1 to 6", packets, at_most=8.0,
-                note="the timer doubles (RFC 6298), starting at 0.2 to 1 s")  # fmt: skip
+    lab.expect(
+        "packets sent into a dead path, second 1 to 6",
+        packets,
+        at_most=8.0,
+        note="the timer doubles (RFC 6298), starting at 0.2 to 1 s",
+    )
     lab.draw(trace, "Many flows over a slow link", "The first of 20 flows over 5 Mb/s.", volumes=("window",), rates=())
     return f"20 flows use {used:.0%} of 5 Mb/s and lose {lost:.1%}; {packets:.0f} packets enter a dead path in 5 s"
 
@@ -66,8 +71,12 @@ def bufferbloat(lab: Laboratory) -> str:
     trace = lab.run(path(buffer=10.0), 30.0, sample=0.01)
     queue = trace.run.data["queue"].to_numpy()[trace.time > 10.0, 0]
     standing = float(np.median(queue)) / bdp()
-    lab.expect("median queue over the bandwidth-delay product", standing, at_most=1.0,
-                note="buffer of 10; the standing delay must not exceed the path's")  # fmt: skip
+    lab.expect(
+        "median queue over the bandwidth-delay product",
+        standing,
+        at_most=1.0,
+        note="buffer of 10; the standing delay must not exceed the path's",
+    )
     lab.expect("goodput over the capacity", float(goodputs(trace, 10.0)[0]) / CAPACITY, at_least=0.9)
     lab.draw(trace, "A deep buffer", "Window and bytes in flight; ten bandwidth-delay products are 1.25 MB.", rates=())
     return f"The standing queue is {standing:.2f} bandwidth-delay products in a buffer of ten"
@@ -93,12 +102,21 @@ def beside_cubic(lab: Laboratory) -> str:
         trace = lab.run(both, 60.0, others={1: CUBIC(transport="sack")}, sample=0.02)
         alike = Laboratory(CUBIC(transport="sack")).run(both, 60.0, sample=0.02)
         goodput, usual = float(goodputs(trace, 20.0)[1]), float(goodputs(alike, 20.0).mean())
-        lab.expect(f"CUBIC's goodput against it over that against CUBIC, buffer of {buffer:g} BDP", goodput / usual,
-                    at_least=0.5, note="at most half is lost")  # fmt: skip
+        lab.expect(
+            f"CUBIC's goodput against it over that against CUBIC, buffer of {buffer:g} BDP",
+            goodput / usual,
+            at_least=0.5,
+            note="at most half is lost",
+        )
         results.append(f"{goodput / usual:.2f} in a buffer of {buffer:g} BDP")
     assert trace is not None
-    lab.draw(trace, "Competition with CUBIC", f"The examined flow, in a buffer of {SHARES[-1]:g} bandwidth-delay "
-                  "products.", volumes=("window",), rates=())  # fmt: skip
+    lab.draw(
+        trace,
+        "Competition with CUBIC",
+        f"The examined flow, in a buffer of {SHARES[-1]:g} bandwidth-delay products.",
+        volumes=("window",),
+        rates=(),
+    )
     return f"CUBIC's goodput relative to competition with itself is {' and '.join(results)}"
 
 

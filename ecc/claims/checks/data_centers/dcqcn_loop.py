@@ -24,9 +24,20 @@ from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 __all__ = [
-    "CAPACITY", "PACKET", "PRINTED", "critical", "last_with_fixed_point", "marks_at_rest", "packets_of", "printed",
-    "run_of", "slope_of_ramp", "swings", "their_margin", "their_marks",
-]  # fmt: skip
+    "CAPACITY",
+    "PACKET",
+    "PRINTED",
+    "critical",
+    "last_with_fixed_point",
+    "marks_at_rest",
+    "packets_of",
+    "printed",
+    "run_of",
+    "slope_of_ramp",
+    "swings",
+    "their_margin",
+    "their_marks",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -60,8 +71,14 @@ def printed(p: DCQCN, flows: int, delay: float) -> DelaySystem:
     x, marks = p.line_rate / flows, marks_at_rest(p, flows)
     alpha, target = p.resting(x, marks, PACKET)
     at: dict[str, Any] = {
-        "x": x, "x_rtt": x, "R": marks, "s": PACKET, "alpha": alpha, "target": target, "p": p.namespace()
-    }  # fmt: skip
+        "x": x,
+        "x_rtt": x,
+        "R": marks,
+        "s": PACKET,
+        "alpha": alpha,
+        "target": target,
+        "p": p.namespace(),
+    }
     now, late = np.zeros((4, 4)), np.zeros((4, 4))
     laws: tuple[Callable[..., float], ...] = (p.source_law, alpha_law, target_law)
     for row, law in enumerate(laws):
@@ -102,12 +119,20 @@ def their_margin(p: DCQCN, flows: int, delay: float) -> float:
         s = 1j * w
         low, lag = N * s + g * C, s + marks * R
         late = (
-            low * lag * ((-0.5 * R * R * alpha - h * R * (R_T - R)) * ramp
-                         + (-0.5 * marks * R * alpha - 0.5 * A * R + h * marks * R) * s)
+            low
+            * lag
+            * (
+                (-0.5 * R * R * alpha - h * R * (R_T - R)) * ramp
+                + (-0.5 * marks * R * alpha - 0.5 * A * R + h * marks * R) * s
+            )
             - lag * 0.5 * marks * R * R * g * C * ramp
-            + low * k * (s * (marks * (R - R_T) + A * R_AI - (1 + 2 * F + 0.5 * A) * R_AI * marks)
-                         + (R * (R - R_T) - (1 + 2 * F + 0.5 * A) * R_AI * R) * ramp)
-        )  # fmt: skip
+            + low
+            * k
+            * (
+                s * (marks * (R - R_T) + A * R_AI - (1 + 2 * F + 0.5 * A) * R_AI * marks)
+                + (R * (R - R_T) - (1 + 2 * F + 0.5 * A) * R_AI * R) * ramp
+            )
+        )
         damping = -0.5 * marks * R * alpha + 0.5 * A * (R_T - R) + h * marks * (R - R_T)
         now = s * low * (-lag * s + lag * damping + k * (marks * R + A * R_AI))
         return late / now * np.exp(-s * delay)
@@ -140,18 +165,28 @@ def swings(
         x, alpha, target, queue = y
         r, R = lag[0][0], p.router_law(lag[0][3], laws)
         fills = flows * x - p.line_rate
-        return np.array([
-            p.source_law(x, r, R, PACKET, alpha, target, laws), alpha_law(r, R, PACKET, alpha, laws),
-            target_law(x, r, R, PACKET, target, laws), 0.0 if queue <= 0.0 and fills < 0.0 else fills,
-        ])  # fmt: skip
+        return np.array(
+            [
+                p.source_law(x, r, R, PACKET, alpha, target, laws),
+                alpha_law(r, R, PACKET, alpha, laws),
+                target_law(x, r, R, PACKET, target, laws),
+                0.0 if queue <= 0.0 and fills < 0.0 else fills,
+            ]
+        )
 
     def waits(t: float, y: FloatArray) -> list[float]:
         return [delay + max(y[3], 0.0) / p.line_rate]
 
     solution = solve_dde(
-        slope, (0.0, end), np.array([x, alpha, target, 1.01 * rest]), waits if on_arrival else [delay],
-        t_eval=np.arange(0.0, end, 1e-5), rtol=1e-6, atol=np.array([1e3, 1e-9, 1e3, 1.0]), jit=False,
-    )  # fmt: skip
+        slope,
+        (0.0, end),
+        np.array([x, alpha, target, 1.01 * rest]),
+        waits if on_arrival else [delay],
+        t_eval=np.arange(0.0, end, 1e-5),
+        rtol=1e-6,
+        atol=np.array([1e3, 1e-9, 1e3, 1.0]),
+        jit=False,
+    )
     queue = solution.y[3]
     off = np.abs(queue / rest - 1.0)
     fifth = len(off) // 5
@@ -162,9 +197,11 @@ def run_of(p: DCQCN, flows: int, delay: float, expected: str) -> Measurement:
     early, late, _ = swings(p, flows, delay)
     trend = "grows" if late > early else "decays"
     return Measurement(
-        f"nonlinear fluid, {flows} flows, {1e6 * delay:g} us", trend, met=trend == expected,
+        f"nonlinear fluid, {flows} flows, {1e6 * delay:g} us",
+        trend,
+        met=trend == expected,
         note=f"a queue 1 % off is {early:.2%} off in the first fifth of 50 ms, {late:.2%} in the last",
-    )  # fmt: skip
+    )
 
 
 def packets_of(p: DCQCN, flows: int, rtt: float) -> Measurement:
@@ -173,9 +210,11 @@ def packets_of(p: DCQCN, flows: int, rtt: float) -> Measurement:
     run = packet.simulate(Scenario(network, p, 0.2), sample=1e-5)
     queue = run.queue[len(run.queue) // 2 :, 0].to_numpy() / 1e3
     return Measurement(
-        f"packets, {flows} flows, {1e6 * rtt:g} us: standard deviation of the queue", float(queue.std()), "kB",
+        f"packets, {flows} flows, {1e6 * rtt:g} us: standard deviation of the queue",
+        float(queue.std()),
+        "kB",
         note=f"mean {queue.mean():.0f} kB, from {queue.min():.0f} to {queue.max():.0f} kB",
-    )  # fmt: skip
+    )
 
 
 def last_with_fixed_point(p: DCQCN) -> int:

@@ -64,10 +64,13 @@ def _packets_over_pi(flows: int, delay: float) -> tuple[Measurement, float]:
     got = run.goodput[half:].mean("time").to_numpy() * flows / DCQCN().line_rate
     off = abs(float(queue.mean()) / REFERENCE - 1.0)
     return Measurement(
-        f"packets, {flows} flows, {1e6 * delay:g} us: mean queue", float(queue.mean()), "kB", reported=REFERENCE,
+        f"packets, {flows} flows, {1e6 * delay:g} us: mean queue",
+        float(queue.mean()),
+        "kB",
+        reported=REFERENCE,
         note=f"standard deviation {queue.std():.0f} kB; flows have {got.min():.2f} to {got.max():.2f} of C/N",
         met=off < 0.1,
-    ), off  # fmt: skip
+    ), off
 
 
 @check("dcqcn-pi", cost=6, main=False)
@@ -81,19 +84,28 @@ def dcqcn_pi(claim: Claim) -> Finding:
             assert sides == [False, True]
             shortest.append(minimum)
             measured.append(
-                Measurement(f"{flows} flows, {1e6 * delay:g} us: minimum stable interval", 1e6 * minimum, "us",
-                            note="proven at 1 % on both sides")
-            )  # fmt: skip
+                Measurement(
+                    f"{flows} flows, {1e6 * delay:g} us: minimum stable interval",
+                    1e6 * minimum,
+                    "us",
+                    note="proven at 1 % on both sides",
+                )
+            )
     stable = [flows for flows in range(1, 101) if _over_pi(flows, 85e-6, GAINS[85e-6], INTERVAL).is_stable]
     measured.append(
-        Measurement(f"stable numbers of flows, of 1 to 100, 85 us, an interval of {1e6 * INTERVAL:g} us",
-                    f"{min(stable)} to {max(stable)}", reported="any", met=len(stable) == 100)
-    )  # fmt: skip
+        Measurement(
+            f"stable numbers of flows, of 1 to 100, 85 us, an interval of {1e6 * INTERVAL:g} us",
+            f"{min(stable)} to {max(stable)}",
+            reported="any",
+            met=len(stable) == 100,
+        )
+    )
     runs = [_packets_over_pi(flows, delay) for flows, delay in ((2, 4e-6), (10, 4e-6), (64, 4e-6))]
     measured += [measurement for measurement, _ in runs]
     holds = len(stable) == 100
     return Finding(
-        claim, Verdict.CONDITIONAL if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONDITIONAL if holds else Verdict.REFUTED,
         "The fluid is at equilibrium at the reference for any number of flows, and stable if the controller's "
         "interval "
         f"is at least {1e6 * max(shortest):.1f} us. The paper states no interval: its program updates p at each "
@@ -101,10 +113,14 @@ def dcqcn_pi(claim: Claim) -> Finding:
         "mean "
         "queue is at the reference with 10 and 64 flows. With 2 flows it is far lower, because p* is smaller than the "
         "noise of p, and p is clipped at 0.",
-        measured, (),
-        [PRINTED, "p' = (a - b)(q - q_ref)/T + b q'. "
-         "Packet runs: marks at arrival, p is updated every 10 us; second half of 1 s."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            PRINTED,
+            "p' = (a - b)(q - q_ref)/T + b q'. "
+            "Packet runs: marks at arrival, p is updated every 10 us; second half of 1 s.",
+        ],
+    )
 
 
 @check("dcqcn-egress", cost=6, main=False)
@@ -114,25 +130,41 @@ def dcqcn_egress(claim: Claim) -> Finding:
     wait = (8.0 * p.min_threshold + marks_at_rest(p, flows) / slope_of_ramp(p)) / p.line_rate
     leaving, coming = proven(printed(p, flows, delay)), proven(printed(p, flows, delay + wait))
     measured = [
-        Measurement("marks at departure", "stable" if leaving else "unstable", reported="stable",
-                    note="proven", met=leaving is True),
-        Measurement("marks at arrival", "stable" if coming else "unstable", reported="swings", met=coming is False,
-                    note=f"proven; the queue at equilibrium adds {1e6 * wait:.2f} us"),
+        Measurement(
+            "marks at departure",
+            "stable" if leaving else "unstable",
+            reported="stable",
+            note="proven",
+            met=leaving is True,
+        ),
+        Measurement(
+            "marks at arrival",
+            "stable" if coming else "unstable",
+            reported="swings",
+            met=coming is False,
+            note=f"proven; the queue at equilibrium adds {1e6 * wait:.2f} us",
+        ),
         Measurement("critical delay", 1e6 * critical(p, flows), "us"),
-    ]  # fmt: skip
+    ]
     for on_arrival, expected in ((False, "decays"), (True, "grows")):
         early, late, _ = swings(p, flows, delay, 0.1, on_arrival)
         trend = "grows" if late > early else "decays"
         measured.append(
-            Measurement(f"nonlinear fluid, marks at {'arrival' if on_arrival else 'departure'}", trend,
-                        met=trend == expected,
-                        note=f"a queue 1 % off is {early:.2%} off in the first fifth of 0.1 s, {late:.2%} in the last")
-        )  # fmt: skip
+            Measurement(
+                f"nonlinear fluid, marks at {'arrival' if on_arrival else 'departure'}",
+                trend,
+                met=trend == expected,
+                note=f"a queue 1 % off is {early:.2%} off in the first fifth of 0.1 s, {late:.2%} in the last",
+            )
+        )
     holds = all(measurement.met in (True, None) for measurement in measured)
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         "If packets are marked at arrival, the queue at equilibrium delays marks beyond the limit; if they are marked "
         "at "
         "departure, it does not. The delay of 85 us is so close to the limit of two flows that 4 us matter.",
-        measured, (), [PRINTED, "Marks at arrival: a delay of 85 us plus q/C, which varies with the queue."],
-    )  # fmt: skip
+        measured,
+        (),
+        [PRINTED, "Marks at arrival: a delay of 85 us plus q/C, which varies with the queue."],
+    )

@@ -52,18 +52,26 @@ def _margins(
     for delay, table in tables.items():
         us = f"{1e6 * delay:g} us"
         measured += [
-            Measurement(f"phase margin by the paper's formula, {flows} flows, "
-                        f"{us}", their_margin(p, flows, delay), "degrees",
-                        reported=value)
+            Measurement(
+                f"phase margin by the paper's formula, {flows} flows, {us}",
+                their_margin(p, flows, delay),
+                "degrees",
+                reported=value,
+            )
             for flows, value in table.items()
-        ]  # fmt: skip
+        ]
         stable, reported = _stable(p, delay), [n for n in range(2, max_flows + 1) if n not in negative[delay]]
         off = sorted(set(stable) - {1} ^ set(reported))
         wrong += [(us, n in stable, n) for n in off]
         measured.append(
-            Measurement(f"stable numbers of flows, of 2 to {max_flows}, {us}", _span([n for n in stable if n > 1]),
-                        reported=_span(reported), note="proven, as is the instability of the others", met=not off)
-        )  # fmt: skip
+            Measurement(
+                f"stable numbers of flows, of 2 to {max_flows}, {us}",
+                _span([n for n in stable if n > 1]),
+                reported=_span(reported),
+                note="proven, as is the instability of the others",
+                met=not off,
+            )
+        )
     limits = {flows: critical(p, flows) for flows in (2, 10, max_flows)}
     measured += [Measurement(f"critical delay, {flows} flows", 1e6 * limit, "us") for flows, limit in limits.items()]
     by_delay = {
@@ -72,14 +80,17 @@ def _margins(
     stated = "; ".join(f"at {us} for {_span(ns)}" for us, ns in by_delay.items() if ns)
     reverse = [f"{n} at {us}" for us, stable, n in wrong if not stable]
     return Finding(
-        claim, Verdict.REFUTED if wrong else Verdict.CONDITIONAL,
+        claim,
+        Verdict.REFUTED if wrong else Verdict.CONDITIONAL,
         "The numbers agree with the paper's formula, which is of first order in p. "
         + (f"The exact loop is provably stable although negative margins are reported: {stated}. " if stated else "")
         + (f"It is provably unstable although margins are positive: {', '.join(reverse)} flows. " if reverse else "")
         + ("" if wrong else f"Up to {max_flows} flows the signs are provably right. ")
         + f"With {max_flows + 1} flows or more no fixed point exists, because p* exceeds p_max.",
-        [*measured, *runs], (), [PRINTED],
-    )  # fmt: skip
+        [*measured, *runs],
+        (),
+        [PRINTED],
+    )
 
 
 @check("dcqcn-short", cost=1)
@@ -99,8 +110,13 @@ def dcqcn_long(claim: Claim) -> Finding:
     """Check one table with the default parameters, and run the nonlinear fluid at a positive margin."""
     p = DCQCN()
     table = {2: -10.099, 10: -17.925, 20: -11.536, 36: 1.2794, 100: 23.142}
-    cycle = Measurement("nonlinear fluid, 40 flows: minimum queue of a lasting cycle", swings(p, 40, 100e-6)[2], "kB",
-                        note="around K_max = 200 kB; stable is reported", met=False)  # fmt: skip
+    cycle = Measurement(
+        "nonlinear fluid, 40 flows: minimum queue of a lasting cycle",
+        swings(p, 40, 100e-6)[2],
+        "kB",
+        note="around K_max = 200 kB; stable is reported",
+        met=False,
+    )
     runs = [run_of(p, 2, 100e-6, "grows"), run_of(p, 14, 100e-6, "grows"), cycle]
     return _margins(claim, p, {100e-6: table}, {100e-6: range(2, 35)}, runs)
 
@@ -168,18 +184,24 @@ def dcqcn_times(claim: Claim) -> Finding:
             duration = 1e3 * _time(p, flows)
             worst = max(worst, abs(1e3 * _time(p, flows, 0.0) / value - 1.0))
             measured.append(
-                Measurement(f"{name}, {flows} "
-                            "flows", duration, "ms", reported=value, met=abs(duration / value - 1.0) < 1e-3,
-                            note=f"{1e3 * _time(p, flows, 0.0):.4g} with the exponent Delta T* that is printed")
-            )  # fmt: skip
+                Measurement(
+                    f"{name}, {flows} flows",
+                    duration,
+                    "ms",
+                    reported=value,
+                    met=abs(duration / value - 1.0) < 1e-3,
+                    note=f"{1e3 * _time(p, flows, 0.0):.4g} with the exponent Delta T* that is printed",
+                )
+            )
     holds = all(measurement.met for measurement in measured)
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         "All times agree to four digits with alpha* = (1 - g)^(Delta T* - 1) ((1 - g) alpha* + g), the fixed point of "
         "the paper's (17). The printed equation for alpha* has the exponent Delta T*, which makes times up to "
         f"{worst:.0%} longer.",
         measured,
-    )  # fmt: skip
+    )
 
 
 def _differences(p: DCQCN, flows: int, delay: float) -> float:
@@ -214,22 +236,42 @@ def dcqcn_pace(claim: Claim) -> Finding:
             if root < bound:
                 slower.append(f"{flows} flows with {name}")
             measured += [
-                Measurement(f"minimum alpha(T_k), {flows} flows, {name}", min_alpha, met=min_alpha >= 0.999 * alpha,
-                            note=f"alpha* = {alpha:.4g}"),
-                Measurement(f"decay of differences in the fluid, {flows} flows, {name}", root, "1/s",
-                            note=f"at least {bound:.3g} 1/s by the theorem", met=root >= bound),
-            ]  # fmt: skip
+                Measurement(
+                    f"minimum alpha(T_k), {flows} flows, {name}",
+                    min_alpha,
+                    met=min_alpha >= 0.999 * alpha,
+                    note=f"alpha* = {alpha:.4g}",
+                ),
+                Measurement(
+                    f"decay of differences in the fluid, {flows} flows, {name}",
+                    root,
+                    "1/s",
+                    note=f"at least {bound:.3g} 1/s by the theorem",
+                    met=root >= bound,
+                ),
+            ]
     verdict = Verdict.CONFIRMED if not below + slower else Verdict.CONDITIONAL
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         "Differences decay exponentially in every case. "
-        + (f"One step of the proof fails: alpha(T_k) falls below alpha* for {', '.join(below)}, because the first "
-           "cycle "
-           "from alpha = 1 is long enough for alpha to decay further. " if below else "")
-        + (f"In the paper's fluid, differences decay more slowly than the bound of the synchronized model for "
-           f"{', '.join(slower)}." if slower else ""),
-        measured, (), ["The paper's synchronized model from alpha = 1; the fluid linearized at a delay of 4 us."],
-    )  # fmt: skip
+        + (
+            f"One step of the proof fails: alpha(T_k) falls below alpha* for {', '.join(below)}, because the first "
+            "cycle "
+            "from alpha = 1 is long enough for alpha to decay further. "
+            if below
+            else ""
+        )
+        + (
+            f"In the paper's fluid, differences decay more slowly than the bound of the synchronized model for "
+            f"{', '.join(slower)}."
+            if slower
+            else ""
+        ),
+        measured,
+        (),
+        ["The paper's synchronized model from alpha = 1; the fluid linearized at a delay of 4 us."],
+    )
 
 
 def _joining(rate_ai: float, flows: int) -> tuple[float, float]:
@@ -257,15 +299,22 @@ def dcqcn_join(claim: Claim) -> Finding:
     cases = {"2 flows": (40e6, 2), "2 flows, R_AI = 10 Mb/s": (10e6, 2), "10 flows": (40e6, 10)}
     results = {name: _joining(*case) for name, case in cases.items()}
     measured = [
-        Measurement(f"{name}: time until the joining flow has 90 % of C/N", 1e3 * seconds, "ms",
-                    note=f"averages over 5 ms, with a standard deviation of {spread:.0%} afterwards")
+        Measurement(
+            f"{name}: time until the joining flow has 90 % of C/N",
+            1e3 * seconds,
+            "ms",
+            note=f"averages over 5 ms, with a standard deviation of {spread:.0%} afterwards",
+        )
         for name, (seconds, spread) in results.items()
-    ]  # fmt: skip
+    ]
     default, small, ten = (results[name][0] for name in cases)
     verdict = Verdict.CONFIRMED if small > default >= ten else Verdict.CONDITIONAL
     return Finding(
-        claim, verdict if default <= 0.1 else Verdict.REFUTED,
+        claim,
+        verdict if default <= 0.1 else Verdict.REFUTED,
         f"The joining flow takes {1e3 * default:.0f} ms with the defaults, {1e3 * small:.0f} ms with R_AI = 10 Mb/s, "
         f"and {1e3 * ten:.0f} ms if it joins ten flows (means of eight seeds).",
-        measured, (), ["40 Gb/s, packets of 1 kB, RTTs of 4 us; flows start at the rate of the line; 0.25 s."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["40 Gb/s, packets of 1 kB, RTTs of 4 us; flows start at the rate of the line; 0.25 s."],
+    )

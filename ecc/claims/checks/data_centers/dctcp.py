@@ -71,21 +71,34 @@ def dctcp_sawtooth(claim: Claim) -> Finding:
         swing = 0.5 * sqrt(2.0 * flows * (PIPE + THRESHOLD))
         off[flows] = (largest - smallest) / swing - 1.0
         measured += [
-            Measurement(f"swing of the queue, {flows} flows", largest - smallest, "packets", reported=swing,
-                        note=f"{off[flows]:+.0%}", met=abs(off[flows]) < 0.1),
-            Measurement(f"maximum queue, {flows} flows", largest, "packets", reported=THRESHOLD + flows,
-                        met=abs(largest - THRESHOLD - flows) <= 2.0),
-        ]  # fmt: skip
+            Measurement(
+                f"swing of the queue, {flows} flows",
+                largest - smallest,
+                "packets",
+                reported=swing,
+                note=f"{off[flows]:+.0%}",
+                met=abs(off[flows]) < 0.1,
+            ),
+            Measurement(
+                f"maximum queue, {flows} flows",
+                largest,
+                "packets",
+                reported=THRESHOLD + flows,
+                met=abs(largest - THRESHOLD - flows) <= 2.0,
+            ),
+        ]
     good = [flows for flows, value in off.items() if abs(value) < 0.1]
     verdict = Verdict.CONFIRMED if len(good) == len(off) else Verdict.CONDITIONAL if good else Verdict.REFUTED
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         f"The queue swings as stated with {', '.join(map(str, good))} flows. With 40 flows its swing differs by "
         f"{off[40]:+.0%} from the formula, because windows of a few packets change in whole packets. The maximum queue "
         "is K + N within two packets.",
-        measured, (),
+        measured,
+        (),
         ["10 Gb/s, RTT 100 us, 1500-byte packets, K = 40, g = 1/16; flows start 30 us apart; 0.15 s, the second half."],
-    )  # fmt: skip
+    )
 
 
 @check("dctcp-threshold", cost=2)
@@ -97,16 +110,25 @@ def dctcp_threshold(claim: Claim) -> Finding:
             smallest, _, used = _sawtooth(flows, share * PIPE / 7.0)
             holds &= share < 1.0 or smallest > 0.0
             measured.append(
-                Measurement(f"minimum queue, {flows} flows, K = {share:g} C RTT/7", smallest, "packets",
-                            note=f"{used:.2%} of the capacity", met=smallest > 0.0 if share > 1.0 else None)
-            )  # fmt: skip
+                Measurement(
+                    f"minimum queue, {flows} flows, K = {share:g} C RTT/7",
+                    smallest,
+                    "packets",
+                    note=f"{used:.2%} of the capacity",
+                    met=smallest > 0.0 if share > 1.0 else None,
+                )
+            )
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         "Above the threshold the queue of one or two flows never empties. It empties at 0.3 of the threshold but not "
         "at 0.6: the rule is sufficient, not necessary."
-        if holds else "The queue empties above the threshold.",
-        measured, (), ["10 Gb/s, RTT 100 us, 1500-byte packets, g = 1/16; 0.15 s, the second half."],
-    )  # fmt: skip
+        if holds
+        else "The queue empties above the threshold.",
+        measured,
+        (),
+        ["10 Gb/s, RTT 100 us, 1500-byte packets, g = 1/16; 0.15 s, the second half."],
+    )
 
 
 @check("dctcp-period", cost=1)
@@ -119,17 +141,26 @@ def dctcp_period(claim: Claim) -> Finding:
         near = abs(period / stated - 1.0) < 0.1
         good += [flows] if near else []
         measured.append(
-            Measurement(f"period, {flows} flows", period, "RTTs", reported=stated, note=f"{period / stated - 1.0:+.0%}",
-                        met=near)
-        )  # fmt: skip
+            Measurement(
+                f"period, {flows} flows",
+                period,
+                "RTTs",
+                reported=stated,
+                note=f"{period / stated - 1.0:+.0%}",
+                met=near,
+            )
+        )
     verdict = Verdict.CONFIRMED if len(good) == len(measured) else Verdict.CONDITIONAL if good else Verdict.REFUTED
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         f"The period is as stated with {' and '.join(map(str, good))} flows. With ten flows, windows are about twelve "
         "packets, and the period is longer: in the formula a window grows by one packet per RTT immediately after its "
         "cut, without the RTT of feedback delay.",
-        measured, (), ["10 Gb/s, RTT 100 us, 1500-byte packets, K = 40; RTTs with the mean queue."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["10 Gb/s, RTT 100 us, 1500-byte packets, K = 40; RTTs with the mean queue."],
+    )
 
 
 @check("dctcp-share", cost=1)
@@ -144,16 +175,24 @@ def dctcp_share(claim: Claim) -> Finding:
         near = abs(marked / sqrt(2.0 / window) - 1.0) < 0.15
         good += [flows] if near else []
         measured.append(
-            Measurement(f"share marked, {flows} flows", marked, reported=sqrt(2.0 / window), met=near,
-                        note=f"{exact:.3f} by (6) itself")
-        )  # fmt: skip
+            Measurement(
+                f"share marked, {flows} flows",
+                marked,
+                reported=sqrt(2.0 / window),
+                met=near,
+                note=f"{exact:.3f} by (6) itself",
+            )
+        )
     verdict = Verdict.CONFIRMED if len(good) == len(measured) else Verdict.CONDITIONAL if good else Verdict.REFUTED
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         f"The share of marked packets is within 15 % of the formula with {', '.join(map(str, good)) or 'no'} flows."
         + ("" if len(good) == len(measured) else " Windows of a few packets change in whole packets."),
-        measured, (), ["10 Gb/s, RTT 100 us, 1500-byte packets, K = 40, g = 1/16; 0.15 s, the second half."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["10 Gb/s, RTT 100 us, 1500-byte packets, K = 40, g = 1/16; 0.15 s, the second half."],
+    )
 
 
 @check("dctcp-gain", cost=2)
@@ -170,20 +209,27 @@ def dctcp_gain(claim: Claim) -> Finding:
         Measurement("(1 - g)^T_C at the bound", remaining, reported=0.5, met=remaining > 0.5),
         Measurement("largest g with (1 - g)^T_C > 1/2", sharp, reported=bound, note=f"{sharp / bound - 1.0:+.1%}"),
         *(
-            Measurement(f"swing of the queue, 1 flow, g = {min(share * bound, 1.0):.3g}", swing, "packets",
-                        note=f"{share:g} of the bound")
+            Measurement(
+                f"swing of the queue, 1 flow, g = {min(share * bound, 1.0):.3g}",
+                swing,
+                "packets",
+                note=f"{share:g} of the bound",
+            )
             for share, swing in swings.items()
         ),
-    ]  # fmt: skip
+    ]
     near = abs(sharp / bound - 1.0) < 0.1
     return Finding(
-        claim, Verdict.CONDITIONAL if near else Verdict.REFUTED,
+        claim,
+        Verdict.CONDITIONAL if near else Verdict.REFUTED,
         f"The rule is a first-order approximation: the property (1 - g)^T_C > 1/2 needs g below {sharp:.4f}, not "
         f"{bound:.4f}. In packet runs the queue of one flow swings by {swings[0.5]:.0f} packets at half the bound, by "
         f"{swings[1.0]:.0f} at the bound, by {swings[4.0]:.0f} at four times the bound, and by {swings[12.0]:.0f} with "
         "g = 1.",
-        measured, (), ["10 Gb/s, RTT 100 us, 1500-byte packets, K = 40; 0.15 s, the second half."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["10 Gb/s, RTT 100 us, 1500-byte packets, K = 40; 0.15 s, the second half."],
+    )
 
 
 @check("dctcp-used", cost=2, main=False)
@@ -195,17 +241,25 @@ def dctcp_used(claim: Claim) -> Finding:
     }
     holds = minimum[0.17][0] >= 0.94
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"Utilization is at least {minimum[0.17][0]:.1%} with a threshold of 17 %, and {minimum[0.02][0]:.1%} with 2 "
         "%. "
         "It is lowest for numbers of flows with windows of four to eight packets.",
         [
-            Measurement(f"minimum goodput, K = {share:.0%} of C RTT", used, "of C", note=f"{flows} of 1 to 40 flows",
-                        reported=0.94 if share == 0.17 else None, met=used >= 0.94 if share == 0.17 else None)
+            Measurement(
+                f"minimum goodput, K = {share:.0%} of C RTT",
+                used,
+                "of C",
+                note=f"{flows} of 1 to 40 flows",
+                reported=0.94 if share == 0.17 else None,
+                met=used >= 0.94 if share == 0.17 else None,
+            )
             for share, (used, flows) in minimum.items()
         ],
-        (), ["10 Gb/s, RTT 100 us, 1500-byte packets, g = 1/16; 0.15 s, the second half."],
-    )  # fmt: skip
+        (),
+        ["10 Gb/s, RTT 100 us, 1500-byte packets, g = 1/16; 0.15 s, the second half."],
+    )
 
 
 @lru_cache
@@ -231,17 +285,27 @@ def dctcp_converge(claim: Claim) -> Finding:
         tcp = _joining(NewReno(initial=10.0, ecn=True), capacity, threshold)
         ratios.append(duration / tcp)
         measured.append(
-            Measurement(f"{capacity / 1e9:g} Gb/s, time to 90 % of the fair share", 1e3 * duration, "ms",
-                        reported=reported, note=f"NewReno {1e3 * tcp:.0f} ms", met=duration < 3.0 * tcp)
-        )  # fmt: skip
+            Measurement(
+                f"{capacity / 1e9:g} Gb/s, time to 90 % of the fair share",
+                1e3 * duration,
+                "ms",
+                reported=reported,
+                note=f"NewReno {1e3 * tcp:.0f} ms",
+                met=duration < 3.0 * tcp,
+            )
+        )
     holds = max(ratios) < 3.0
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"DCTCP takes {ratios[0]:.1f} times as long as NewReno at 1 Gb/s, and {ratios[1]:.1f} times at 10 Gb/s.",
-        measured, (),
-        ["RTTs of 300 us, 1500-byte packets, K = 20 and 65, the same for both; the second flow starts 0.3 s "
-         "after the first, mean of three starts 0.7 ms apart; averages of 20 ms. Published times are from a testbed."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            "RTTs of 300 us, 1500-byte packets, K = 20 and 65, the same for both; the second flow starts 0.3 s "
+            "after the first, mean of three starts 0.7 ms apart; averages of 20 ms. Published times are from a testbed."
+        ],
+    )
 
 
 # ---- the limit cycle ---------------------------------------------------------------------------------------
@@ -320,30 +384,42 @@ def dctcp_cycle(claim: Claim) -> Finding:
             if g == 1.0 / 16.0:
                 queue = _late(flows, threshold)[0]
                 measured.append(
-                    Measurement(f"largest multiplier, {flows} flows, g = 1/16", moduli[-1], met=moduli[-1] < 1.0,
-                                note=f"queue from {cycle.minimum:.0f} to {cycle.largest:.0f} packets, in packet runs "
-                                f"{queue.min():.0f} to {queue.max():.0f}; period {1e3 * cycle.period:.2f} ms")
-                )  # fmt: skip
+                    Measurement(
+                        f"largest multiplier, {flows} flows, g = 1/16",
+                        moduli[-1],
+                        met=moduli[-1] < 1.0,
+                        note=f"queue from {cycle.minimum:.0f} to {cycle.largest:.0f} packets, in packet runs "
+                        f"{queue.min():.0f} to {queue.max():.0f}; period {1e3 * cycle.period:.2f} ms",
+                    )
+                )
     max_flows = int((PIPE + threshold) / 2.0)
     queue = _late(100, threshold)[0]
     rest = 200.0 - PIPE
     measured += [
         Measurement("maximum of all multipliers, g from 1/64 to 1/2", max(moduli), met=max(moduli) < 1.0),
         Measurement("maximum number of flows with a cycle", max_flows, note="(C RTT + K)/N > 2"),
-        Measurement("100 flows, packet runs: queue", float(queue.mean()), "packets",
-                    note=f"2 N - C RTT = {rest:.0f}; it varies by {np.ptp(queue):.0f} packet"),
-    ]  # fmt: skip
+        Measurement(
+            "100 flows, packet runs: queue",
+            float(queue.mean()),
+            "packets",
+            note=f"2 N - C RTT = {rest:.0f}; it varies by {np.ptp(queue):.0f} packet",
+        ),
+    ]
     stable = max(moduli) < 1.0
     return Finding(
-        claim, Verdict.CONDITIONAL if stable else Verdict.REFUTED,
+        claim,
+        Verdict.CONDITIONAL if stable else Verdict.REFUTED,
         f"Every cycle is stable: the largest multiplier is {max(moduli):.2f}. A cycle exists if (C RTT + K)/N > 2, "
         "here "
         f"with up to {max_flows} flows. With more flows, windows of two packets are a fixed point with all packets "
         "marked and alpha = 1, and packet runs converge to it.",
-        measured, (),
-        ["C = 10 Gb/s, d = 100 us, K = 65 packets of 1500 bytes. Between switches the fluid has no delay: the "
-         "return map of (W, alpha) is exact; its Jacobian is by central differences."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            "C = 10 Gb/s, d = 100 us, K = 65 packets of 1500 bytes. Between switches the fluid has no delay: the "
+            "return map of (W, alpha) is exact; its Jacobian is by central differences."
+        ],
+    )
 
 
 # ---- variants ----------------------------------------------------------------------------------------------
@@ -408,15 +484,17 @@ def dctcp_rtt(claim: Claim) -> Finding:
         measured += [
             Measurement(title, ratios[0]),
             Measurement(f"{title}, with the change", ratios[1], reported=f"< {ratios[0]:.2f}", met=better[-1]),
-        ]  # fmt: skip
+        ]
     return Finding(
-        claim, Verdict.CONFIRMED if all(better) else Verdict.CONDITIONAL if any(better) else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if all(better) else Verdict.CONDITIONAL if any(better) else Verdict.REFUTED,
         f"The ratio of shares falls from {measured[2].value:.1f} to {measured[3].value:.1f} with RTTs of 400 us, and "
         f"from {measured[0].value:.1f} to {measured[1].value:.1f} with 200 us. A significant change is taken to be a "
         "fifth.",
-        measured, (),
+        measured,
+        (),
         ["10 Gb/s, three flows of each RTT, 1500-byte packets, K = 65, g = 1/16; 0.4 s, the second half, one seed."],
-    )  # fmt: skip
+    )
 
 
 @check("dctcp-three", cost=2, main=False)
@@ -440,17 +518,23 @@ def dctcp_three(claim: Claim) -> Finding:
             swings[flows, name] = float(np.ptp(queue))
             used = float(run.goodput[half:].sum("flow").mean()) / DCTCP_CAPACITY
             measured.append(
-                Measurement(f"swing of the queue, {flows} flows, {name}", swings[flows, name], "packets",
-                            note=f"mean {queue.mean():.0f}, minimum {queue.min():.0f}; {used:.1%} of the link")
-            )  # fmt: skip
+                Measurement(
+                    f"swing of the queue, {flows} flows, {name}",
+                    swings[flows, name],
+                    "packets",
+                    note=f"mean {queue.mean():.0f}, minimum {queue.min():.0f}; {used:.1%} of the link",
+                )
+            )
     names = list(hosts)
     same = [0.8 < swings[flows, name] / swings[flows, names[0]] < 1.25 for flows in (2, 10) for name in names[1:]]
     far = max(swings[10, name] for name in names) / min(swings[10, name] for name in names)
     return Finding(
-        claim, Verdict.CONFIRMED if all(same) else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if all(same) else Verdict.REFUTED,
         f"Swings of the queue on the same link differ {far:.1f}-fold with 10 flows. The simulator's increase of 615 "
         "Mb/s per RTT is one packet at its RTT of 13 us, but more at longer RTTs; the rule of uet-htsim has no average "
         "of marks. The RFC and Linux behave alike here, because marks continue through the window of data after a cut.",
-        measured, (),
+        measured,
+        (),
         ["10 Gb/s, RTT 100 us, 1500-byte packets, K = 65, windows in all four; 0.15 s, the second half, one seed."],
-    )  # fmt: skip
+    )

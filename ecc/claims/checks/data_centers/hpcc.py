@@ -46,22 +46,30 @@ def hpcc_utilization(claim: Claim) -> Finding:
         load, queue = _run(flows, w_ai)
         near.append(abs(load - _load(flows, w_ai)) < 0.02 and queue < 0.05 * PIPE)
         measured += [
-            Measurement(f"load, {flows} flows", load, reported=ETA, note=f"equilibrium {_load(flows, w_ai):.3f}",
-                        met=abs(load - ETA) < 0.02),
+            Measurement(
+                f"load, {flows} flows",
+                load,
+                reported=ETA,
+                note=f"equilibrium {_load(flows, w_ai):.3f}",
+                met=abs(load - ETA) < 0.02,
+            ),
             Measurement(f"mean queue, {flows} flows", queue / PIPE, "C T", reported=0.0, met=queue < 0.05 * PIPE),
-        ]  # fmt: skip
+        ]
     at_eta = [abs(_run(flows, 80.0)[0] - ETA) < 0.02 for flows in (1, 4, 16, 32)]
     verdict = (
         Verdict.CONFIRMED if all(at_eta) and all(near) else Verdict.CONDITIONAL if any(at_eta) else Verdict.REFUTED
     )
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         "The load is eta + N W_AI/(C T), which is eta within 2 % if the last term is small. Queues are below 5 % of "
         "C T."
-        if all(near) else "Load or queue of packet runs differs from eta + N W_AI/(C T) by more than 2 % or 5 % of "
-                          "C T.",
-        measured, (), [SETUP, "W_AI = 80 bytes."],
-    )  # fmt: skip
+        if all(near)
+        else "Load or queue of packet runs differs from eta + N W_AI/(C T) by more than 2 % or 5 % of C T.",
+        measured,
+        (),
+        [SETUP, "W_AI = 80 bytes."],
+    )
 
 
 @check("hpcc-empty", cost=1)
@@ -79,17 +87,26 @@ def hpcc_empty(claim: Claim) -> Finding:
             else:
                 above &= queue > 0.5 * stands
             measured.append(
-                Measurement(f"mean queue, {flows} flows, W_AI {share:g} times the rule", queue / PIPE, "C T",
-                            reported=0.0 if share < 1.0 else None, note=f"equilibrium {stands / PIPE:.3f}",
-                            met=queue < 0.05 * PIPE if share < 1.0 else queue > 0.5 * stands)
-            )  # fmt: skip
+                Measurement(
+                    f"mean queue, {flows} flows, W_AI {share:g} times the rule",
+                    queue / PIPE,
+                    "C T",
+                    reported=0.0 if share < 1.0 else None,
+                    note=f"equilibrium {stands / PIPE:.3f}",
+                    met=queue < 0.05 * PIPE if share < 1.0 else queue > 0.5 * stands,
+                )
+            )
     return Finding(
-        claim, Verdict.CONFIRMED if below and above else Verdict.CONDITIONAL if below or above else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if below and above else Verdict.CONDITIONAL if below or above else Verdict.REFUTED,
         "Within the rule mean queues are below 5 % of C T. Above it the standing queue is (eta + N W_AI/(C T) - 1) C T."
-        if below and above else
-        "Some queues of packet runs within the rule exceed 5 % of C T, or some above the rule are shorter than stated.",
-        measured, (), [SETUP],
-    )  # fmt: skip
+        if below and above
+        else "Some queues of packet runs within the rule exceed 5 % of C T, or some above the rule are shorter "
+        "than stated.",
+        measured,
+        (),
+        [SETUP],
+    )
 
 
 # ---- a path of two links -----------------------------------------------------------------------------------
@@ -178,33 +195,55 @@ def hpcc_path(claim: Claim) -> Finding:
     both = variants["both"].rates
     fair, limit = abs(published.rates[0] / rest - 1.0) < 0.1, abs(both[0] / rest - 1.0) < 0.1
     measured = [
-        Measurement("rate of the flow over two links", published.rates[0], "Gb/s", reported=float(rest),
-                    note=f"flow over one link {published.rates[1]:.2f}", met=fair),
+        Measurement(
+            "rate of the flow over two links",
+            published.rates[0],
+            "Gb/s",
+            reported=float(rest),
+            note=f"flow over one link {published.rates[1]:.2f}",
+            met=fair,
+        ),
         *(
-            Measurement(f"window of a flow over {name}", published.windows[k], "bytes",
-                        note=f"W_AI/(1 - eta/U) for its mean U: {predicted[k]:.0f}")
+            Measurement(
+                f"window of a flow over {name}",
+                published.windows[k],
+                "bytes",
+                note=f"W_AI/(1 - eta/U) for its mean U: {predicted[k]:.0f}",
+            )
             for k, name in enumerate(("two links", "one link"))
         ),
-        Measurement("mean U of the flow over two links", published.U[0],
-                    note=f"report of a single link to it: {published.loads[0]:.4f}"),
+        Measurement(
+            "mean U of the flow over two links",
+            published.U[0],
+            note=f"report of a single link to it: {published.loads[0]:.4f}",
+        ),
         Measurement("mean U of a flow over one link", published.U[1]),
         *(
-            Measurement(f"rate of the flow over two links, {name}", variant.rates[0], "Gb/s",
-                        note=f"flow over one link {variant.rates[1]:.2f}; U {variant.U[0]:.4f} and {variant.U[1]:.4f}")
+            Measurement(
+                f"rate of the flow over two links, {name}",
+                variant.rates[0],
+                "Gb/s",
+                note=f"flow over one link {variant.rates[1]:.2f}; U {variant.U[0]:.4f} and {variant.U[1]:.4f}",
+            )
             for name, variant in variants.items()
         ),
-    ]  # fmt: skip
+    ]
     return Finding(
-        claim, Verdict.CONFIRMED if fair else Verdict.CONDITIONAL if limit else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if fair else Verdict.CONDITIONAL if limit else Verdict.REFUTED,
         f"The flow over two links has {published.rates[0]:.1f} Gb/s instead of {rest:.1f}. Windows are W_AI/(1 - "
         "eta/U) "
         f"for the U that each flow measures, but these differ: {published.U[0]:.3f} and {published.U[1]:.3f}. A single "
         f"link reports {published.loads[0]:.3f} to it, but the maximum of two noisy reports exceeds each of them. With "
         f"small packets and averages of links before the maximum it has {both[0]:.1f} Gb/s.",
-        measured, (),
-        ["Two links of 10 Gb/s, RTTs of 20 us over both and 10 us over one, T = 20 us, eta = 0.95, W_AI = 300 bytes, "
-         "packets of 1000 bytes unless stated; 20 ms, the second half, one seed."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            "Two links of 10 Gb/s, RTTs of 20 us over both and 10 us over one, T = 20 us, eta = 0.95, W_AI = 300 "
+            "bytes, "
+            "packets of 1000 bytes unless stated; 20 ms, the second half, one seed."
+        ],
+    )
 
 
 @check("hpcc-stable", cost=1)
@@ -212,8 +251,14 @@ def hpcc_stable(claim: Claim) -> Finding:
     """Compute certificates for the loop within and above the rule for W_AI, and packet runs on both sides."""
     measured, within, above_rule = [], True, []
     for share, flows, part in (
-        (0.5, 2, 1.0), (0.5, 16, 1.0), (0.5, 4, 0.5), (0.5, 16, 0.25), (2.0, 4, 1.0), (2.0, 4, 0.5), (2.0, 16, 0.25),
-    ):  # fmt: skip
+        (0.5, 2, 1.0),
+        (0.5, 16, 1.0),
+        (0.5, 4, 0.5),
+        (0.5, 16, 0.25),
+        (2.0, 4, 1.0),
+        (2.0, 4, 0.5),
+        (2.0, 16, 0.25),
+    ):
         protocol = HPCC(base_rtt=T, line_rate=C, w_ai=float(round(share * PIPE * (1.0 - ETA) / flows)))
         network = Network.dumbbell(C, [part * T] * flows, starts=[1.37e-7 * k for k in range(flows)])
         stable = proven(linearize(protocol, network))  # type: ignore[arg-type]
@@ -225,23 +270,32 @@ def hpcc_stable(claim: Claim) -> Finding:
         elif part < 1.0:
             above_rule.append(stable is False and not steady)
         measured.append(
-            Measurement(f"{flows} flows, RTT = {part:g} T, W_AI {share:g} times the rule: loop", str(stable),
-                        note=f"certified stable or unstable; packet queue {queue.mean():.0f} bytes, standard "
-                                                f"deviation {queue.std():.0f} bytes", met=stable)
-        )  # fmt: skip
+            Measurement(
+                f"{flows} flows, RTT = {part:g} T, W_AI {share:g} times the rule: loop",
+                str(stable),
+                note=f"certified stable or unstable; packet queue {queue.mean():.0f} bytes, standard "
+                f"deviation {queue.std():.0f} bytes",
+                met=stable,
+            )
+        )
     verdict = Verdict.REFUTED if not within else Verdict.CONDITIONAL if all(above_rule) else Verdict.CONFIRMED
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         "Within the rule for W_AI the link is not full, and U depends only on rates: the loop is provably stable for "
         "paths up to length T, and packet runs do not oscillate. Above the rule there is a standing queue, which on "
         "paths shorter than T integrates rates W/T: the loop is provably unstable, and queues of packet runs swing."
-        if verdict is Verdict.CONDITIONAL else "Within the rule a loop is not proven stable, or packet runs oscillate."
-        if verdict is Verdict.REFUTED else "The loop is stable within the rule, and above it in all tested cases.",
-        measured, (), [
+        if verdict is Verdict.CONDITIONAL
+        else "Within the rule a loop is not proven stable, or packet runs oscillate."
+        if verdict is Verdict.REFUTED
+        else "The loop is stable within the rule, and above it in all tested cases.",
+        measured,
+        (),
+        [
             "One link of 100 Gb/s, T = 10 us, packets of 1000 bytes; eta = 0.95; 2 ms, the second half.",
             "The loop (ecc.loops.paced_windows): W = W_c eta/U + W_AI, W_c' = (W - W_c)/RTT, U an average over T.",
         ],
-    )  # fmt: skip
+    )
 
 
 # ---- forms in public simulators ----------------------------------------------------------------------------
@@ -305,16 +359,24 @@ def _compared(other: type[HPCC], name: str, **form: Any) -> tuple[list[Measureme
         paper = _share(HPCC(base_rtt=T, line_rate=C, w_ai=w_ai), flows)
         variant = _share(other(base_rtt=T, line_rate=C, w_ai=w_ai, **form), flows)
         same += [
-            abs(variant.load - paper.load) < 0.02, abs(variant.queue - paper.queue) < 0.05,
+            abs(variant.load - paper.load) < 0.02,
+            abs(variant.queue - paper.queue) < 0.05,
             abs(variant.fairness - paper.fairness) < 0.05,
-        ]  # fmt: skip
+        ]
         measured += [
             Measurement(f"load, {flows} flows, {name}", variant.load, reported=paper.load, met=same[-3]),
-            Measurement(f"mean queue, {flows} flows, {name}", variant.queue, "C T", reported=paper.queue, met=same[-2],
-                        note=f"maximum {variant.largest:.2f}, in the paper's form {paper.largest:.2f}"),
-            Measurement(f"Jain's index, {flows} flows, "
-                        f"{name}", variant.fairness, reported=paper.fairness, met=same[-1]),
-        ]  # fmt: skip
+            Measurement(
+                f"mean queue, {flows} flows, {name}",
+                variant.queue,
+                "C T",
+                reported=paper.queue,
+                met=same[-2],
+                note=f"maximum {variant.largest:.2f}, in the paper's form {paper.largest:.2f}",
+            ),
+            Measurement(
+                f"Jain's index, {flows} flows, {name}", variant.fairness, reported=paper.fairness, met=same[-1]
+            ),
+        ]
     return measured, same
 
 
@@ -323,11 +385,15 @@ def hpcc_forms(claim: Claim) -> Finding:
     """Compare load, queue and shares of the rate form and the window form."""
     measured, same = _compared(HPCC, "rates", form="rate", max_stage=0)
     return Finding(
-        claim, Verdict.CONFIRMED if all(same) else Verdict.CONDITIONAL if any(same) else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if all(same) else Verdict.CONDITIONAL if any(same) else Verdict.REFUTED,
         "Load, mean queue and shares agree within 2 %, 5 % of C T and 0.05."
-        if all(same) else "Load, mean queue or shares of the two forms differ.",
-        measured, (), [FORMS],
-    )  # fmt: skip
+        if all(same)
+        else "Load, mean queue or shares of the two forms differ.",
+        measured,
+        (),
+        [FORMS],
+    )
 
 
 @check("hpcc-htsim", cost=1)
@@ -336,10 +402,14 @@ def hpcc_htsim(claim: Claim) -> Finding:
     measured, same = _compared(_Htsim, "htsim")
     fairness = measured[-1].value
     return Finding(
-        claim, Verdict.CONFIRMED if all(same) else Verdict.CONDITIONAL if any(same) else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if all(same) else Verdict.CONDITIONAL if any(same) else Verdict.REFUTED,
         "In htsim a report has full weight, its rate is an average since the flow began, and each ACK divides the "
         f"window divided by the ACK before. Load and mean queue agree with Algorithm 1; Jain's index of 8 flows is "
         f"{fairness:.2f}."
-        if not all(same) else "Load, mean queue and shares agree with Algorithm 1.",
-        measured, (), [FORMS],
-    )  # fmt: skip
+        if not all(same)
+        else "Load, mean queue and shares agree with Algorithm 1.",
+        measured,
+        (),
+        [FORMS],
+    )

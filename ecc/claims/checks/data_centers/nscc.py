@@ -174,15 +174,23 @@ def nscc_target(claim: Claim) -> Finding:
         near.append(abs(rest - 1.0) < 0.1 and abs(mean / TARGET - 1.0) < 0.1)
         measured += [
             Measurement(f"queue of the equilibrium, {flows} flows", rest, "D", reported=1.0, met=abs(rest - 1.0) < 0.1),
-            Measurement(f"mean queue of packet runs, {flows} flows", mean / TARGET, "D", reported=1.0,
-                        met=abs(mean / TARGET - 1.0) < 0.1),
-        ]  # fmt: skip
+            Measurement(
+                f"mean queue of packet runs, {flows} flows",
+                mean / TARGET,
+                "D",
+                reported=1.0,
+                met=abs(mean / TARGET - 1.0) < 0.1,
+            ),
+        ]
     return Finding(
-        claim, Verdict.CONFIRMED if all(near) else Verdict.CONDITIONAL if any(near) else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if all(near) else Verdict.CONDITIONAL if any(near) else Verdict.REFUTED,
         "The queue is within 10 % of the target for few flows. With many flows it is larger, because additive steps "
         "have a fixed size but cuts shrink with the windows.",
-        measured, (), [SETUP + " RTTs of 12 us without queues; one seed."],
-    )  # fmt: skip
+        measured,
+        (),
+        [SETUP + " RTTs of 12 us without queues; one seed."],
+    )
 
 
 @check("nscc-equal", cost=4, main=False)
@@ -195,8 +203,10 @@ def nscc_equal(claim: Claim) -> Finding:
         network = dumbbell([short] * 8 + [T] * 8)
         known = {"0-7": NSCC(base_rtt=short), "default": NSCC()}
         for name, engine, hosts, duration in (
-            ("RTT measured", packet, NSCC(), 0.04), ("RTT known", packet, known, 0.04), ("fluid", fluid, NSCC(), 6e-3),
-        ):  # fmt: skip
+            ("RTT measured", packet, NSCC(), 0.04),
+            ("RTT known", packet, known, 0.04),
+            ("fluid", fluid, NSCC(), 6e-3),
+        ):
             scenario = Scenario(network, {"flows": hosts, "links": marking()}, duration)
             run = engine.simulate(scenario, sample=1e-4)
             got = run.goodput[len(run.goodput) // 2 :].mean("time").to_numpy()
@@ -208,13 +218,15 @@ def nscc_equal(claim: Claim) -> Finding:
             measured.append(Measurement(title, ratio, reported=1.0, met=near))
     holds = all(equal)
     return Finding(
-        claim, Verdict.CONFIRMED if holds and all(unequal) else Verdict.CONDITIONAL if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds and all(unequal) else Verdict.CONDITIONAL if holds else Verdict.REFUTED,
         "With equal RTTs shares are equal. A host that starts at a standing queue mistakes part of it for its path, "
         "measures less delay, and gets a larger share. The effect grows with the difference between its RTT and the "
         "longest RTT.",
-        measured, (), [SETUP + " Eight flows of each RTT, starting at random times within 1 ms; 40 ms, the second "
-                               "half."],
-    )  # fmt: skip
+        measured,
+        (),
+        [SETUP + " Eight flows of each RTT, starting at random times within 1 ms; 40 ms, the second half."],
+    )
 
 
 def min_stable(rtt: float, trimming: bool = True) -> int:
@@ -244,16 +256,23 @@ def nscc_stable(claim: Claim) -> Finding:
         proven &= both
         target = "3/4 of the RTT, links that trim" if trimming else "the RTT, links that do not trim"
         measured.append(
-            Measurement(f"minimum number of flows for stability, RTT {1e6 * rtt:g} us, target "
-                        f"{target}", flows, reported=1.0,
-                        met=False, note="proven on both sides" if both else "not proven")
-        )  # fmt: skip
+            Measurement(
+                f"minimum number of flows for stability, RTT {1e6 * rtt:g} us, target {target}",
+                flows,
+                reported=1.0,
+                met=False,
+                note="proven on both sides" if both else "not proven",
+            )
+        )
     few = {number: linear(number, 6e-6)[1].certify().stable for number in (3, 4, 5, 6, 7)}
     proven &= few == {3: False, 4: True, 5: True, 6: True, 7: False}
     measured.append(
-        Measurement("stability with 3 to 7 flows, RTT 6 us, links that trim: only 4, 5 and 6 flows are stable",
-                    str(list(few.values())), note="proven")
-    )  # fmt: skip
+        Measurement(
+            "stability with 3 to 7 flows, RTT 6 us, links that trim: only 4, 5 and 6 flows are stable",
+            str(list(few.values())),
+            note="proven",
+        )
+    )
     parts, swings = 8, {}
     fine = NSCC(C, T, alpha=4.0 * parts, fair=5.0 * parts, eta=0.15 * parts, delay_gain=0.0125 / parts)
     for flows in (8, 24):
@@ -264,22 +283,30 @@ def nscc_stable(claim: Claim) -> Finding:
         swings[flows] = fluids, grains.deviation
         measured += [
             Measurement(f"deviation of the queue, fluid from near the equilibrium, {flows} flows", fluids, "BDP"),
-            Measurement(f"deviation of the queue, packets of 512 bytes, {flows} flows", grains.deviation, "BDP",
-                        note=f"period {grains.period:.1f} RTTs"),
-        ]  # fmt: skip
+            Measurement(
+                f"deviation of the queue, packets of 512 bytes, {flows} flows",
+                grains.deviation,
+                "BDP",
+                note=f"period {grains.period:.1f} RTTs",
+            ),
+        ]
     both_sides = proven and swings[8][0] > 0.01 > 1e-4 > swings[24][0]
     return Finding(
-        claim, Verdict.CONDITIONAL if both_sides else Verdict.REFUTED,
+        claim,
+        Verdict.CONDITIONAL if both_sides else Verdict.REFUTED,
         f"The fluid model is provably stable with at least {limits[12e-6, True]} flows at 12 us and "
         f"{limits[100e-6, True]} flows at 100 us, and at 6 us also with 4 to 6 flows. With fewer flows the queue is on "
         "the ramp of marks, which ends just above the target, and the average of 80 ACKs adds delay. If links do not "
         f"trim, the target is the RTT, and at 12 us at least {limits[T, False]} flows are stable. Packet runs also "
         f"oscillate with more flows: the queue of 24 flows has a standard deviation of {swings[24][1]:.2f} BDP for any "
         "packet size.",
-        measured, (),
-        [SETUP + " For small packets, steps and the weight of an ACK in the average are scaled to keep the same "
-                 "fluid."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            SETUP + " For small packets, steps and the weight of an ACK in the average are scaled to keep the same "
+            "fluid."
+        ],
+    )
 
 
 @check("nscc-few", cost=2, main=False)
@@ -293,19 +320,27 @@ def nscc_few(claim: Claim) -> Finding:
             "started together" if start == "empty" else "near the equilibrium"
         )
         measured += [
-            Measurement(f"queue, {where}", f"{cycle.minimum:.3f} to {cycle.largest:.3f}", "BDP", reported="no cycle",
-                        note=f"period {cycle.period:.2f} RTTs", met=cycle.largest - cycle.minimum < 0.01),
-                                    Measurement("largest multiplier, "
-                                                f"{where}", cycle.multiplier, note="from convergence to the cycle"),
-        ]  # fmt: skip
+            Measurement(
+                f"queue, {where}",
+                f"{cycle.minimum:.3f} to {cycle.largest:.3f}",
+                "BDP",
+                reported="no cycle",
+                note=f"period {cycle.period:.2f} RTTs",
+                met=cycle.largest - cycle.minimum < 0.01,
+            ),
+            Measurement(f"largest multiplier, {where}", cycle.multiplier, note="from convergence to the cycle"),
+        ]
     stable = all(abs(cycle.multiplier) < 1.0 and cycle.largest - cycle.minimum > 0.01 for cycle in cycles)
     return Finding(
-        claim, Verdict.REFUTED if stable else Verdict.CONFIRMED,
+        claim,
+        Verdict.REFUTED if stable else Verdict.CONFIRMED,
         "A stable cycle exists: with 8 flows at 12 us its largest multiplier is "
         f"{cycles[0].multiplier:.2f}, estimated from runs that start inside, and {cycles[1].multiplier:.2f} from runs "
         "that start outside. The link stays busy.",
-        measured, (), [SETUP + " Fluid; 600 RTTs."],
-    )  # fmt: skip
+        measured,
+        (),
+        [SETUP + " Fluid; 600 RTTs."],
+    )
 
 
 @check("nscc-large", cost=6, main=False)
@@ -322,27 +357,50 @@ def nscc_large(claim: Claim) -> Finding:
     short = late(equal_flows(24, T, 1000, "empty", False), T)
     measured = [
         Measurement("equilibrium, 40 flows, 48 us", "stable" if certificate.stable else "not stable", note="proven"),
-        Measurement("deviation of the queue, fluid from near the equilibrium", near.deviation, "BDP", reported=0.0,
-                    met=near.deviation < 0.01),
-        Measurement("deviation of the queue, fluid started together", far.deviation, "BDP", reported=0.0,
-                            note=f"{far.minimum:.2f} to {far.largest:.2f}", met=far.deviation < 0.01),
+        Measurement(
+            "deviation of the queue, fluid from near the equilibrium",
+            near.deviation,
+            "BDP",
+            reported=0.0,
+            met=near.deviation < 0.01,
+        ),
+        Measurement(
+            "deviation of the queue, fluid started together",
+            far.deviation,
+            "BDP",
+            reported=0.0,
+            note=f"{far.minimum:.2f} to {far.largest:.2f}",
+            met=far.deviation < 0.01,
+        ),
         Measurement("period of that cycle", cycle.period, "RTTs"),
         Measurement("largest multiplier of that cycle", cycle.multiplier, note="from convergence to the cycle"),
-        Measurement("deviation of the queue, packets started together", packets.deviation, "BDP", reported=0.0,
-                            note=f"{packets.minimum:.2f} to {packets.largest:.2f}", met=packets.deviation < 0.2),
-        Measurement("deviation of the queue, fluid started together, 24 flows, "
-                    "12 us", short.deviation, "BDP", reported=0.0,
-                    met=short.deviation < 0.01),
-    ]  # fmt: skip
+        Measurement(
+            "deviation of the queue, packets started together",
+            packets.deviation,
+            "BDP",
+            reported=0.0,
+            note=f"{packets.minimum:.2f} to {packets.largest:.2f}",
+            met=packets.deviation < 0.2,
+        ),
+        Measurement(
+            "deviation of the queue, fluid started together, 24 flows, 12 us",
+            short.deviation,
+            "BDP",
+            reported=0.0,
+            met=short.deviation < 0.01,
+        ),
+    ]
     coexist = certificate.stable is True and near.deviation < 0.01 and far.deviation > 0.5 and packets.deviation > 0.5
     return Finding(
-        claim, Verdict.REFUTED if coexist else Verdict.CONFIRMED,
+        claim,
+        Verdict.REFUTED if coexist else Verdict.CONFIRMED,
         f"At 48 us a large cycle coexists with the equilibrium, which is proven stable: the queue swings between "
         f"{far.minimum:.1f} and {far.largest:.1f} BDP. The cycle is stable, too: its largest multiplier is "
         f"{cycle.multiplier:.2f}, with a period of {cycle.period:.1f} RTTs. At 12 us no such cycle exists.",
-        measured, (),
+        measured,
+        (),
         [SETUP + " Unlimited queues, links that do not trim: the target is the RTT. 1000 RTTs, the second half."],
-    )  # fmt: skip
+    )
 
 
 @check("nscc-trim", cost=3, main=False)
@@ -359,18 +417,27 @@ def nscc_trim(claim: Claim) -> Finding:
         steady.append(statistics.deviation < 0.15 and statistics.used > 0.99 and statistics.largest < 1.05)
         lost = float(run.flows["lost"].sum() / (run.flows["lost"] + run.flows["delivered"]).sum())
         measured.append(
-            Measurement(f"mean queue, {flows} flows, {1e6 * rtt:g} us", statistics.mean, "BDP", reported=TARGET,
-                        met=steady[-1],
-                        note=f"{statistics.minimum:.2f} to {statistics.largest:.2f}; {statistics.used:.1%} used, "
-                             f"{lost:.1%} trimmed")
-        )  # fmt: skip
+            Measurement(
+                f"mean queue, {flows} flows, {1e6 * rtt:g} us",
+                statistics.mean,
+                "BDP",
+                reported=TARGET,
+                met=steady[-1],
+                note=f"{statistics.minimum:.2f} to {statistics.largest:.2f}; {statistics.used:.1%} used, "
+                f"{lost:.1%} trimmed",
+            )
+        )
     return Finding(
-        claim, Verdict.CONFIRMED if all(steady) else Verdict.CONDITIONAL if any(steady) else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if all(steady) else Verdict.CONDITIONAL if any(steady) else Verdict.REFUTED,
         "The queue stays between a half and a whole bandwidth-delay product, and the link stays busy. At the long RTT "
         "the queue swings by several products without trimming (nscc-large)."
-        if all(steady) else "The queue exceeds one bandwidth-delay product, or the link is idle at times.",
-        measured, (), [SETUP + " Flows start at random times within 1 ms; 1500 RTTs, the second half, one seed."],
-    )  # fmt: skip
+        if all(steady)
+        else "The queue exceeds one bandwidth-delay product, or the link is idle at times.",
+        measured,
+        (),
+        [SETUP + " Flows start at random times within 1 ms; 1500 RTTs, the second half, one seed."],
+    )
 
 
 @check("nscc-noise", cost=3, main=False)
@@ -384,18 +451,26 @@ def nscc_noise(claim: Claim) -> Finding:
             statistics = late(packet.simulate(scenario, sample=T / 4), T)
             used[flows, share] = statistics.used
             measured.append(
-                Measurement(f"utilization, {flows} flows, ACKs delayed by up to {share:g} "
-                            "RTTs", statistics.used, "of C",
-                            reported=1.0, note=f"mean queue {statistics.mean:.2f} BDP", met=statistics.used > 0.97)
-            )  # fmt: skip
+                Measurement(
+                    f"utilization, {flows} flows, ACKs delayed by up to {share:g} RTTs",
+                    statistics.used,
+                    "of C",
+                    reported=1.0,
+                    note=f"mean queue {statistics.mean:.2f} BDP",
+                    met=statistics.used > 0.97,
+                )
+            )
     full = [value > 0.97 for value in used.values()]
     return Finding(
-        claim, Verdict.CONFIRMED if all(full) else Verdict.CONDITIONAL if any(full) else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if all(full) else Verdict.CONDITIONAL if any(full) else Verdict.REFUTED,
         f"Utilization is at least {min(value for (_, share), value in used.items() if share < 1.0):.0%} with delays up "
         f"to 3/4 of an RTT, and at least {min(used.values()):.0%} with delays up to 3/2: a delayed ACK counts as queue "
         "in the average.",
-        measured, (), [SETUP + " RTTs of 12 us, delays uniform and independent, in order; 20 ms, one seed."],
-    )  # fmt: skip
+        measured,
+        (),
+        [SETUP + " RTTs of 12 us, delays uniform and independent, in order; 20 ms, one seed."],
+    )
 
 
 class Sprayed(NamedTuple):
@@ -426,10 +501,19 @@ def sprayed(trims: bool, paths: int, n_others: int, crowd: Protocol) -> Sprayed:
     buffer, size = (None, 64) if trims else (5 * product, None)
     links = [Link(C, "0.5 us"), *[Link(C, "2.5 us", buffer)] * paths, *[Link(C, "0.5 us")] * n_others]
     routes = [[0, 1 + k] for k in range(paths)]
-    flow = Flow(routes[0], alternatives=routes[1:], spraying="random", reordering_threshold=255, packet_size=S,
-                trimmed_size=size, access_delay="3 us")  # fmt: skip
-    rest = [Flow([1 + paths + k, 1], packet_size=S, trimmed_size=size, access_delay="3 us", start=(1 + k) * 1e-4)
-            for k in range(n_others)]  # fmt: skip
+    flow = Flow(
+        routes[0],
+        alternatives=routes[1:],
+        spraying="random",
+        reordering_threshold=255,
+        packet_size=S,
+        trimmed_size=size,
+        access_delay="3 us",
+    )
+    rest = [
+        Flow([1 + paths + k, 1], packet_size=S, trimmed_size=size, access_delay="3 us", start=(1 + k) * 1e-4)
+        for k in range(n_others)
+    ]
     at = Trimming(product, 0.2 * product, 0.8 * product) if trims else marking()
     pair = {"flows": {0: NSCC(trimming=trims), "default": crowd}, "links": {1 + k: at for k in range(paths)}}
     scenario = Scenario(Network(links, [flow, *rest]), pair, 0.03)
@@ -437,9 +521,12 @@ def sprayed(trims: bool, paths: int, n_others: int, crowd: Protocol) -> Sprayed:
     got = run.goodput[150:].mean("time").to_numpy() / 1e9
     first, target = run.flows.iloc[0], (0.75 if trims else 1.0) * T
     return Sprayed(
-        float(got[0]), float(got[1:].sum()), float(first["lost"] / (first["delivered"] + first["lost"])),
-        float(run.queue[150:, 1].mean() / product), float(run["flow.average"][150:, 0].mean() / target),
-    )  # fmt: skip
+        float(got[0]),
+        float(got[1:].sum()),
+        float(first["lost"] / (first["delivered"] + first["lost"])),
+        float(run.queue[150:, 1].mean() / product),
+        float(run["flow.average"][150:, 0].mean() / target),
+    )
 
 
 @check("nscc-sprayed", cost=4, main=False)
@@ -447,25 +534,34 @@ def nscc_sprayed(claim: Claim) -> Finding:
     """Run one flow over two and four paths, the first filled by responsive flows or by unresponsive traffic."""
     measured, collapsed = [], []
     crowds: tuple[tuple[str, int, Protocol], ...] = (
-        ("7 flows of NSCC", 7, NSCC()), ("90 Gb/s unresponsive traffic", 1, ConstantRate("90 Gb/s")),
-    )  # fmt: skip
+        ("7 flows of NSCC", 7, NSCC()),
+        ("90 Gb/s unresponsive traffic", 1, ConstantRate("90 Gb/s")),
+    )
     for paths in (2, 4):
         for name, n_others, crowd in crowds:
             result = sprayed(True, paths, n_others, crowd)
             collapsed.append(result.goodput < 50.0)
             measured.append(
-                Measurement(f"goodput over {paths} paths, {name} on the first", result.goodput, "Gb/s",
-                            met=collapsed[-1],
-                            note=f"{result.lost:.1%} lost, others {result.competitors:.0f} Gb/s; average delay "
-                                 f"{result.average:.2f} of the target")
-            )  # fmt: skip
+                Measurement(
+                    f"goodput over {paths} paths, {name} on the first",
+                    result.goodput,
+                    "Gb/s",
+                    met=collapsed[-1],
+                    note=f"{result.lost:.1%} lost, others {result.competitors:.0f} Gb/s; average delay "
+                    f"{result.average:.2f} of the target",
+                )
+            )
     return Finding(
-        claim, Verdict.CONFIRMED if all(collapsed) else Verdict.CONDITIONAL if any(collapsed) else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if all(collapsed) else Verdict.CONDITIONAL if any(collapsed) else Verdict.REFUTED,
         f"Goodput collapses over two paths with unresponsive traffic ({measured[1].value:.0f} Gb/s), but not with "
         "other "
         "flows of NSCC. Delays of free paths keep the average below the target, so only trimmed packets reduce the "
         "window, not marks.",
-        measured, (),
-        ["100 Gb/s, packets of 4096 bytes, RTTs of 12 us, links that trim at a BDP and mark from 20 to 80 % of it; "
-         "paths at random, not by marks; 30 ms, the second half, one seed."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            "100 Gb/s, packets of 4096 bytes, RTTs of 12 us, links that trim at a BDP and mark from 20 to 80 % of it; "
+            "paths at random, not by marks; 30 ms, the second half, one seed."
+        ],
+    )

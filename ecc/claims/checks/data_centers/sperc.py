@@ -78,9 +78,14 @@ def sperc_bound(claim: Claim) -> Finding:
             ratios.append(float("inf") if rounds.converged is None else rounds.converged / rounds.iterations)
         held.append(max(ratios) <= 6.0)
         measured.append(
-            Measurement(f"rounds over N, maximum of {len(ratios)} networks: {name}", max(ratios), reported=6.0,
-                        note=f"mean {np.mean(ratios):.2f}", met=held[-1])
-        )  # fmt: skip
+            Measurement(
+                f"rounds over N, maximum of {len(ratios)} networks: {name}",
+                max(ratios),
+                reported=6.0,
+                note=f"mean {np.mean(ratios):.2f}",
+                met=held[-1],
+            )
+        )
     off, late, spent = [], [], []
     for seed in range(30):
         network = drawn(seed)
@@ -94,21 +99,36 @@ def sperc_bound(claim: Claim) -> Finding:
         spent.append(reached / longest / SPERC().exact_rounds(network).iterations)
     held.append(max(off) < 1e-9 and max(spent) <= 6.0 and max(late) == 0)
     measured += [
-        Measurement("relative distance of packet rates from water-filling, maximum of 30 networks", max(off),
-                    reported=0.0, met=max(off) < 1e-9),
-        Measurement("packet runs: maximum time after the last start, in longest rounds, "
-                    "over N", max(spent), reported=6.0,
-                    note=f"mean {np.mean(spent):.2f}", met=max(spent) <= 6.0),
-        Measurement("packet runs: control packets that arrived after the link had dropped the flow's "
-                    "state", sum(late), met=max(late) == 0),
-    ]  # fmt: skip
+        Measurement(
+            "relative distance of packet rates from water-filling, maximum of 30 networks",
+            max(off),
+            reported=0.0,
+            met=max(off) < 1e-9,
+        ),
+        Measurement(
+            "packet runs: maximum time after the last start, in longest rounds, over N",
+            max(spent),
+            reported=6.0,
+            note=f"mean {np.mean(spent):.2f}",
+            met=max(spent) <= 6.0,
+        ),
+        Measurement(
+            "packet runs: control packets that arrived after the link had dropped the flow's state",
+            sum(late),
+            met=max(late) == 0,
+        ),
+    ]
     return Finding(
-        claim, Verdict.CONFIRMED if all(held) else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if all(held) else Verdict.REFUTED,
         "Rates become fair within the bound in every network: exactly in rational arithmetic, and up to rounding in "
         "packet runs."
-        if all(held) else "Rates do not become fair within the bound in some networks.",
-        measured, (), [RANDOM + "Packets of 1000 bytes, 10 Gb/s and more, links of 5 us, gamma = 0.94, 3 ms."],
-    )  # fmt: skip
+        if all(held)
+        else "Rates do not become fair within the bound in some networks.",
+        measured,
+        (),
+        [RANDOM + "Packets of 1000 bytes, 10 Gb/s and more, links of 5 us, gamma = 0.94, 3 ms."],
+    )
 
 
 FOUR = ((3, 0), (2, 1, 0), (0, 1, 3, 2), (1, 2, 0, 3), (3, 1, 2))
@@ -142,34 +162,58 @@ def sperc_ignore(claim: Claim) -> Finding:
                 ratios.append(float("inf") if rounds.converged is None else rounds.converged / rounds.iterations)
     slower = sum(ratio > 6.0 for ratio in ratios)
     measured = [
-        Measurement("four equal links, five flows: rounds until rates are fair, with ignore bits", fair.converged or 0,
-                    note=f"N = {fair.iterations}"),
-        Measurement("the same without ignore bits: rounds after each of which some rate is "
-                    "unfair", len(away) if never else 0,
-                    note=f"relative distance {float(away[5]):.1e} after 6, {float(away[-1]):.1e} after the last; it "
-                         f"falls to {away[94] / away[89]} in five rounds", met=never),
-        Measurement("four equal links, nine flows: rounds until rates are fair, with ignore bits",
-                    steady.converged or 0, note=f"N = {steady.iterations}"),
-        Measurement("the same without: minimum over tens of 200 rounds of the maximum relative distance of flow 3",
-                    float(min(farthest)), met=jumps),
-        Measurement(f"of {count} runs on random networks, unsettled after 200 "
-                    "rounds", len(distances), met=len(distances) > 0,
-                    note=f"relative distance from fair rates then up to {max(distances, default=0.0):.0e}"),
-        Measurement(f"of {count} runs on random networks, fair after more than 6 N rounds", slower,
-                    note=f"up to {max(ratios):.0f} N"),
-        Measurement(f"of {count} runs on random networks, settled or in a cycle at unfair rates",
-                    sum(ratio == float("inf") for ratio in ratios)),
-    ]  # fmt: skip
+        Measurement(
+            "four equal links, five flows: rounds until rates are fair, with ignore bits",
+            fair.converged or 0,
+            note=f"N = {fair.iterations}",
+        ),
+        Measurement(
+            "the same without ignore bits: rounds after each of which some rate is unfair",
+            len(away) if never else 0,
+            note=f"relative distance {float(away[5]):.1e} after 6, {float(away[-1]):.1e} after the last; it "
+            f"falls to {away[94] / away[89]} in five rounds",
+            met=never,
+        ),
+        Measurement(
+            "four equal links, nine flows: rounds until rates are fair, with ignore bits",
+            steady.converged or 0,
+            note=f"N = {steady.iterations}",
+        ),
+        Measurement(
+            "the same without: minimum over tens of 200 rounds of the maximum relative distance of flow 3",
+            float(min(farthest)),
+            met=jumps,
+        ),
+        Measurement(
+            f"of {count} runs on random networks, unsettled after 200 rounds",
+            len(distances),
+            met=len(distances) > 0,
+            note=f"relative distance from fair rates then up to {max(distances, default=0.0):.0e}",
+        ),
+        Measurement(
+            f"of {count} runs on random networks, fair after more than 6 N rounds",
+            slower,
+            note=f"up to {max(ratios):.0f} N",
+        ),
+        Measurement(
+            f"of {count} runs on random networks, settled or in a cycle at unfair rates",
+            sum(ratio == float("inf") for ratio in ratios),
+        ),
+    ]
     holds = never and jumps and len(distances) + slower > 0
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         "Without ignore bits, shrinking differences between equal links never vanish, and decide at which links flows "
         "count as limited. Rates approach the fair ones, and some jump away from them, by "
         f"{float(max(farthest[10:])):.0%} after more than 100 rounds. Other networks need up to {max(ratios):.0f} N "
         "rounds."
-        if holds else "Rates become fair in 6 N rounds without ignore bits, too.",
-        measured, (), [RANDOM],
-    )  # fmt: skip
+        if holds
+        else "Rates become fair in 6 N rounds without ignore bits, too.",
+        measured,
+        (),
+        [RANDOM],
+    )
 
 
 COST = 8.0
@@ -215,11 +259,15 @@ def sperc_robust(claim: Claim) -> Finding:
             shares.append(losses.fair)
             held.append(1.0 - losses.fair <= COST * network.n_flows * probability)
             measured.append(
-                Measurement(f"share of the time with all rates fair to 1 %: {name}, loss {probability:g}", losses.fair,
-                            reported=1.0 if probability == 0.0 else None, met=held[-1],
-                            note=f"mean rate {losses.mean:.3f}, minimum {losses.minimum:.2f} of the fair rate; "
-                                 f"load over 0.09 ms up to {losses.load:.2f}, queue {losses.queue / 1e3:.0f} kB")
-            )  # fmt: skip
+                Measurement(
+                    f"share of the time with all rates fair to 1 %: {name}, loss {probability:g}",
+                    losses.fair,
+                    reported=1.0 if probability == 0.0 else None,
+                    met=held[-1],
+                    note=f"mean rate {losses.mean:.3f}, minimum {losses.minimum:.2f} of the fair rate; "
+                    f"load over 0.09 ms up to {losses.load:.2f}, queue {losses.queue / 1e3:.0f} kB",
+                )
+            )
     stops = Network.dumbbell(C, [RTT] * 4, starts=[0.0, 3e-5, 6e-5, 1e-4], stops=[None, None, 1e-3, None])
     run = packet.simulate(Scenario(stops, SPERC(), 2e-3), sample=1e-6, record=["link.num_b", "link.round", "flow.x"])
     counted, rounds = (run.data[name][:, 0].to_numpy() for name in ("link.num_b", "link.round"))
@@ -227,33 +275,46 @@ def sperc_robust(claim: Claim) -> Finding:
     shared = 1000 + int(np.flatnonzero(run.data["flow.x"][1000:, [0, 1, 3]].min("flow") > 0.31 * C)[0])
     heals = int(rounds[forgotten] - rounds[999]) <= 2 and bool((counted[forgotten:] == 3).all())
     measured += [
-        Measurement("rounds until the state of a stopped flow is dropped", int(rounds[forgotten] - rounds[999]),
-                    reported=2, met=heals),
+        Measurement(
+            "rounds until the state of a stopped flow is dropped",
+            int(rounds[forgotten] - rounds[999]),
+            reported=2,
+            met=heals,
+        ),
         Measurement("time until other flows have the share of a stopped flow", (shared - 999) * 1e-6 / RTT, "RTTs"),
-    ]  # fmt: skip
+    ]
     for capacity in (C, 0.1 * C):
         crowd = Network.dumbbell(capacity, [RTT] * 50, starts=[1e-6 * k for k in range(50)])
         run = packet.simulate(Scenario(crowd, SPERC(), 0.1), sample=1e-4, record=["flow.x"])
         away = np.abs(run.data["flow.x"].to_numpy() / (GAMMA * capacity / 50) - 1.0).max(axis=1)
         measured.append(
-            Measurement(f"50 flows that start 1 us apart, {capacity / 1e9:g} Gb/s: time until rates are fair",
-                        0.1 * float(np.flatnonzero(away > 0.01)[-1] + 1), "ms",
-                        note=f"{GAMMA * capacity / 50 * RTT / 8e3:.2g} packets per RTT; maximum queue "
-                             f"{float(run.queue_max.max()) / 1e3:.0f} kB")
-        )  # fmt: skip
+            Measurement(
+                f"50 flows that start 1 us apart, {capacity / 1e9:g} Gb/s: time until rates are fair",
+                0.1 * float(np.flatnonzero(away > 0.01)[-1] + 1),
+                "ms",
+                note=f"{GAMMA * capacity / 50 * RTT / 8e3:.2g} packets per RTT; maximum queue "
+                f"{float(run.queue_max.max()) / 1e3:.0f} kB",
+            )
+        )
     holds = all(held) and heals
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.CONDITIONAL,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.CONDITIONAL,
         "A lost control packet or a stopped flow makes rates unfair for about two rounds, because the flow is counted "
         "twice or not at all; after that the effect is gone. With losses of 1 % some flow is often affected: all rates "
         f"are fair for only {100 * min(shares):.0f} % of the time."
-        if holds else "Losses or stopped flows change rates for longer than a few rounds.",
-        measured, (),
-        ["10 Gb/s, RTTs of 40 us (10 flows) and 10 to 20 us, packets of 1000 bytes, losses at the first link; 5 to 50 "
-         "ms, one seed. With loss probability p, rates are expected to be unfair for at most 8 N p of the time: N "
-         "flows "
-         "lose p of their control packets, and each loss costs up to 8 trips."],
-    )  # fmt: skip
+        if holds
+        else "Losses or stopped flows change rates for longer than a few rounds.",
+        measured,
+        (),
+        [
+            "10 Gb/s, RTTs of 40 us (10 flows) and 10 to 20 us, packets of 1000 bytes, losses at the first link; "
+            "5 to 50 "
+            "ms, one seed. With loss probability p, rates are expected to be unfair for at most 8 N p of the time: N "
+            "flows "
+            "lose p of their control packets, and each loss costs up to 8 trips."
+        ],
+    )
 
 
 # ---- speed -----------------------------------------------------------------------------------------------------------
@@ -325,37 +386,53 @@ def sperc_faster(claim: Claim) -> Finding:
         range_of = f"{settled[0]:.0f} to {settled[-1]:.0f} us" if settled else "none"
         measured.append(
             Measurement(f"networks of 8 with rates fair again within 16 ms: {name}", len(settled), note=range_of)
-        )  # fmt: skip
+        )
     sperc_times = np.array(times["s-PERC"])
     for name in list(kinds)[1:]:
         ratios = np.sort(np.array(times[name]) / sperc_times)
         median = float(np.median(ratios))
         extremes = ", ".join(f"{value:.1f}" if value < float("inf") else "never" for value in (ratios[0], ratios[-1]))
         measured.append(
-            Measurement(f"median of times over those of s-PERC: {name}", median if median < float("inf") else "never",
-                        reported="10 to 100", note=f"minimum and maximum: {extremes}", met=median >= 10.0)
-        )  # fmt: skip
+            Measurement(
+                f"median of times over those of s-PERC: {name}",
+                median if median < float("inf") else "never",
+                reported="10 to 100",
+                note=f"minimum and maximum: {extremes}",
+                met=median >= 10.0,
+            )
+        )
     come = []
     for name in ("s-PERC", "RCP, alpha = 0.8, beta = 0.5"):
         protocol, share, state = kinds[name]
         come.append(np.array([settling(protocol, *changing(seed, False), share, state) for seed in range(8)]))
     ratio = float(np.median(come[1] / come[0]))
     measured.append(
-        Measurement("the same if flows only start: RCP, alpha = 0.8, beta = 0.5", ratio, reported="10 to 100",
-                    note=f"s-PERC {1e6 * come[0].min():.0f} to {1e6 * come[0].max():.0f} us, RCP "
-                         f"{1e6 * come[1].min():.0f} to {1e6 * come[1].max():.0f} us", met=ratio >= 10.0)
-    )  # fmt: skip
+        Measurement(
+            "the same if flows only start: RCP, alpha = 0.8, beta = 0.5",
+            ratio,
+            reported="10 to 100",
+            note=f"s-PERC {1e6 * come[0].min():.0f} to {1e6 * come[0].max():.0f} us, RCP "
+            f"{1e6 * come[1].min():.0f} to {1e6 * come[1].max():.0f} us",
+            met=ratio >= 10.0,
+        )
+    )
     met = [value.met for value in measured if value.met is not None]
     return Finding(
-        claim, Verdict.CONFIRMED if all(met) else Verdict.CONDITIONAL if any(met) else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if all(met) else Verdict.CONDITIONAL if any(met) else Verdict.REFUTED,
         f"s-PERC takes {1e6 * sperc_times.min():.0f} to {1e6 * sperc_times.max():.0f} us. RCP takes "
         f"{np.median(np.array(times['RCP, alpha = 0.8, beta = 0.5']) / sperc_times):.1f} times as long with gains "
         "tuned to "
-                "these networks; with its authors' gains it never settles within 10 % in some of them. DCTCP does not "
-                "keep "
-                "max-min rates over several links to 10 %.",
-        measured, (),
-        ["Eight links of 10 to 40 Gb/s and 5 us, 30 flows over 1 to 4 of them, RTTs of 20 to 60 us, buffers of 1 MB; "
-         "at 4 ms five flows stop silently and five start. All flows must be within 10 %, by their rate at any time; "
-                  "for DCTCP by the goodput over 1 ms as a share of the total."],
-    )  # fmt: skip
+        "these networks; with its authors' gains it never settles within 10 % in some of them. DCTCP does not "
+        "keep "
+        "max-min rates over several links to 10 %.",
+        measured,
+        (),
+        [
+            "Eight links of 10 to 40 Gb/s and 5 us, 30 flows over 1 to 4 of them, RTTs of 20 to 60 us, buffers "
+            "of 1 MB; "
+            "at 4 ms five flows stop silently and five start. All flows must be within 10 %, by their rate at "
+            "any time; "
+            "for DCTCP by the goodput over 1 ms as a share of the total."
+        ],
+    )

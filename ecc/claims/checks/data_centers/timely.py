@@ -42,12 +42,15 @@ def timely_none(claim: Claim) -> Finding:
     early, late = np.array(_moves(True, (20e-6, 49e-6))), np.array(_moves(True, (501e-6, 1e-3)))
     holds = bool(np.all(np.abs(moves - 1.0) < 1e-6) and np.all(early > 0.5) and np.all(late < 0.0))
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         "A constant queue has g = 0, and every rate then grows by delta per update. Below T_low every rate grows, and "
         "above T_high every rate falls, so neither rates nor a queue can be constant.",
-        [Measurement("minimum change at g = 0", float(moves.min()), "delta", note="16 pairs of rate and RTT"),
-         Measurement("maximum change above T_high", float(late.max()), "delta")],
-    )  # fmt: skip
+        [
+            Measurement("minimum change at g = 0", float(moves.min()), "delta", note="16 pairs of rate and RTT"),
+            Measurement("maximum change above T_high", float(late.max()), "delta"),
+        ],
+    )
 
 
 @check("timely-many", cost=0.1)
@@ -56,12 +59,13 @@ def timely_many(claim: Claim) -> Finding:
     moves = np.array(_moves(False))
     holds = bool(np.all(np.abs(moves) < 1e-6))
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         "With g < 0 instead of g <= 0, every rate is constant if the queue is constant between the thresholds. All "
         "rates "
         "that add up to C are fixed points, with any such queue.",
         [Measurement("maximum change at g = 0", float(np.abs(moves).max()), "delta", note="16 pairs of rate and RTT")],
-    )  # fmt: skip
+    )
 
 
 def patched_printed(flows: int, propagation: float, slope: float = 2.0) -> DelaySystem:
@@ -124,19 +128,28 @@ def patched_fixed(claim: Claim) -> Finding:
         printed = LINE * p.low * (1.0 + flows * p.delta / (p.beta * LINE))
         queue = float(point.queue[0]) + 1e-6 * LINE  # the paper's thresholds exclude the propagation delay
         measured.append(
-            Measurement(f"q* with {flows} flows", queue / 8e3, "kB", reported=printed / 8e3,
-                        met=abs(queue / printed - 1.0) < 1e-6)
-        )  # fmt: skip
+            Measurement(
+                f"q* with {flows} flows",
+                queue / 8e3,
+                "kB",
+                reported=printed / 8e3,
+                met=abs(queue / printed - 1.0) < 1e-6,
+            )
+        )
     unstable = proven(patched_printed(30, 0.0)) is False
     holds = all(measurement.met for measurement in measured)
     return Finding(
-        claim, Verdict.CONDITIONAL if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONDITIONAL if holds else Verdict.REFUTED,
         f"The fixed point is as stated up to {max_flows} flows. With more flows it would be above C T_high, where "
         "rates "
         "only fall, so none exists. With 20 flows or more it is unstable (patched-stable).",
-        [*measured, Measurement("maximum number of flows with a fixed point", max_flows, reported="any"),
-         Measurement("30 flows", "unstable" if unstable else "stable", reported="stable", met=not unstable)],
-    )  # fmt: skip
+        [
+            *measured,
+            Measurement("maximum number of flows with a fixed point", max_flows, reported="any"),
+            Measurement("30 flows", "unstable" if unstable else "stable", reported="stable", met=not unstable),
+        ],
+    )
 
 
 @check("patched-stable", cost=4)
@@ -159,15 +172,25 @@ def patched_stable(claim: Claim) -> Finding:
     )
     table: Mapping[int, float] = {2: -1.9535, 18: 42.921, 40: -1.3105}
     measured = [
-        Measurement(f"phase margin with w = g/2 + 1/2, {flows} flows", patched_margin(flows, 0.5), "degrees",
-                    reported=value, note=f"with w = 2 g + 1/2 {patched_margin(flows, 2.0):.1f}")
+        Measurement(
+            f"phase margin with w = g/2 + 1/2, {flows} flows",
+            patched_margin(flows, 0.5),
+            "degrees",
+            reported=value,
+            note=f"with w = 2 g + 1/2 {patched_margin(flows, 2.0):.1f}",
+        )
         for flows, value in table.items()
-    ]  # fmt: skip
+    ]
     for delay, (low, high), (low_program, high_program) in zip(delays, printed, program, strict=True):
         measured.append(
-            Measurement(f"stable flows, propagation delay {1e6 * delay:g} us", f"{low} to {high}", reported="up to 40",
-                        met=high >= 40, note=f"proven at the ends; with w = g/2 + 1/2 {low_program} to {high_program}")
-        )  # fmt: skip
+            Measurement(
+                f"stable flows, propagation delay {1e6 * delay:g} us",
+                f"{low} to {high}",
+                reported="up to 40",
+                met=high >= 40,
+                note=f"proven at the ends; with w = g/2 + 1/2 {low_program} to {high_program}",
+            )
+        )
     for flows in (10, 18, 30, 40):
         measured.append(_patched_packets(flows))
     counts = np.arange(2.0, 51.0, 4.0)
@@ -176,22 +199,34 @@ def patched_stable(claim: Claim) -> Finding:
         for name, slope in (("2 g (as printed)", 2.0), ("g/2", 0.5))
     }
     figure = plot.boundary_figure(
-        counts, curves, None, {"reported": (list(table), list(table.values()), [0.0] * len(table))}, "flows",
-        "phase margin [degrees]", title="Phase margin of patched TIMELY", log_x=False, log_y=False,
-    )  # fmt: skip
+        counts,
+        curves,
+        None,
+        {"reported": (list(table), list(table.values()), [0.0] * len(table))},
+        "flows",
+        "phase margin [degrees]",
+        title="Phase margin of patched TIMELY",
+        log_x=False,
+        log_y=False,
+    )
     title = "Phase margin of patched TIMELY"
     picture = Picture.of(figure, title, "Without propagation delay; the loop is opened at the queue seen by a host.")
     return Finding(
-        claim, Verdict.REFUTED if certified and printed[0][1] < 40 else Verdict.CONDITIONAL,
+        claim,
+        Verdict.REFUTED if certified and printed[0][1] < 40 else Verdict.CONDITIONAL,
         f"As printed, with w = 2 g + 1/2, the loop is provably stable for {printed[0][0]} to {printed[0][1]} flows "
         f"without propagation delay and for {printed[2][0]} to {printed[2][1]} flows with 100 us. The reported margins "
         "are those of w = g/2 + 1/2, a quarter of the slope, within a tenth of a degree; they are also negative for 2 "
         "flows.",
-        measured, [picture],
-        ["C = 10 Gb/s, segments of 16 kB, beta = 0.008, delta = 10 Mb/s, alpha = 0.875, D_min = 20 us, T_low = 50 us, "
-         "T_high = 500 us: the fluid as printed, delays q*/C + MTU/C + propagation. Packet runs: 16 kB packets, RTT "
-                  "1 us, flows start at random times within 2 ms; one packet is 16 kB of queue."],
-    )  # fmt: skip
+        measured,
+        [picture],
+        [
+            "C = 10 Gb/s, segments of 16 kB, beta = 0.008, delta = 10 Mb/s, alpha = 0.875, D_min = 20 us, T_low "
+            "= 50 us, "
+            "T_high = 500 us: the fluid as printed, delays q*/C + MTU/C + propagation. Packet runs: 16 kB packets, RTT "
+            "1 us, flows start at random times within 2 ms; one packet is 16 kB of queue."
+        ],
+    )
 
 
 def _patched_packets(flows: int) -> Measurement:
@@ -201,9 +236,11 @@ def _patched_packets(flows: int) -> Measurement:
     run = packet.simulate(Scenario(network, PatchedTIMELY(), 0.4), sample=1e-5)
     queue = run.queue[len(run.queue) // 2 :, 0].to_numpy() / 1e3
     return Measurement(
-        f"packets, {flows} flows: standard deviation of the queue", float(queue.std()), "kB",
+        f"packets, {flows} flows: standard deviation of the queue",
+        float(queue.std()),
+        "kB",
         note=f"{queue.min():.0f} to {queue.max():.0f} kB",
-    )  # fmt: skip
+    )
 
 
 @check("patched-pace", cost=2, main=False)
@@ -222,7 +259,8 @@ def patched_pace(claim: Claim) -> Finding:
     pace = float(-np.polyfit(1e-3 * np.arange(len(gap)), np.log(gap), 1)[0])
     near = abs(root / stated - 1.0) < 0.02 and abs(pace / stated - 1.0) < 0.05
     return Finding(
-        claim, Verdict.CONFIRMED if near else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if near else Verdict.REFUTED,
         f"Differences decay at {root:.1f} 1/s in the linear model, and rates of 7 and 3 Gb/s converge at {pace:.1f} "
         "1/s "
         "in the fluid.",
@@ -231,8 +269,9 @@ def patched_pace(claim: Claim) -> Finding:
             Measurement("decay in the fluid, from 7 and 3 Gb/s", pace, "1/s", reported=stated, met=near),
             Measurement("time from one flow at C to a tenth of C/N", 1e3 * log(20.0) / root, "ms", reported=76.7),
         ],
-        (), ["C = 10 Gb/s, 16 kB segments, RTT of 1 us without queueing; hosts compare the total RTT with T_low."],
-    )  # fmt: skip
+        (),
+        ["C = 10 Gb/s, 16 kB segments, RTT of 1 us without queueing; hosts compare the total RTT with T_low."],
+    )
 
 
 @check("marks-jitter", cost=4, main=False)
@@ -240,8 +279,9 @@ def marks_jitter(claim: Claim) -> Finding:
     """Run packets of both protocols with and without random delays of ACKs and notifications."""
     measured, lost = [], []
     cases: tuple[tuple[Any, float, int, float], ...] = (
-        (DCQCN(), CAPACITY, 1000, 10e-6), (PatchedTIMELY(), LINE, 16_000, 10e-6)
-    )  # fmt: skip
+        (DCQCN(), CAPACITY, 1000, 10e-6),
+        (PatchedTIMELY(), LINE, 16_000, 10e-6),
+    )
     for protocol, capacity, size, rtt in cases:
         used = []
         for jitter in (0.0, 100e-6):
@@ -252,14 +292,20 @@ def marks_jitter(claim: Claim) -> Finding:
             queue = run.queue[half:, 0].to_numpy() * 8e6 / capacity
             used.append(float(run.goodput[half:].sum("flow").mean()) / capacity)
             measured.append(
-                Measurement(f"{type(protocol).__name__}, jitter up to {1e6 * jitter:g} us: goodput", used[-1],
-                            note=f"queue {queue.mean():.1f} us, standard deviation {queue.std():.1f} us")
-            )  # fmt: skip
+                Measurement(
+                    f"{type(protocol).__name__}, jitter up to {1e6 * jitter:g} us: goodput",
+                    used[-1],
+                    note=f"queue {queue.mean():.1f} us, standard deviation {queue.std():.1f} us",
+                )
+            )
         lost.append(used[0] - used[1])
     holds = lost[0] < 0.02 and lost[1] > 0.1
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"Jitter reduces the goodput of two flows of DCQCN by {lost[0]:.1%}, and of two flows of patched TIMELY by "
         f"{lost[1]:.0%}: TIMELY mistakes noise for a queue.",
-        measured, (), ["Packet runs, RTTs of 10 us, independent random delays of ACKs and notifications, in order."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["Packet runs, RTTs of 10 us, independent random delays of ACKs and notifications, in order."],
+    )

@@ -37,14 +37,22 @@ def timely_swings(claim: Claim) -> Finding:
         early, late = float(queue[:middle].std()), float(queue[middle:].std())
         holds &= late > 0.9 * early and late > 5.0
         measured.append(
-            Measurement(f"standard deviation of the queue, {flows} flows, from 0.3 s", late, "kB",
-                        note=f"{early:.1f} kB before; goodput {got.sum():.1%}", met=late > 0.9 * early)
-        )  # fmt: skip
+            Measurement(
+                f"standard deviation of the queue, {flows} flows, from 0.3 s",
+                late,
+                "kB",
+                note=f"{early:.1f} kB before; goodput {got.sum():.1%}",
+                met=late > 0.9 * early,
+            )
+        )
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         "The queue swings as much after 0.3 s as before, down to 0, and the link is idle at times.",
-        measured, (), ["10 Gb/s, RTTs of 10 us, packets of 1 kB evenly spaced, the stated parameters."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["10 Gb/s, RTTs of 10 us, packets of 1 kB evenly spaced, the stated parameters."],
+    )
 
 
 @check("timely-bursts", cost=0.5)
@@ -52,20 +60,27 @@ def timely_bursts(claim: Claim) -> Finding:
     """Run packets of 16 and 64 kB, each with an ACK."""
     results = {size: _late(size, [0.0, 0.0]) for size in (1000, 16_000, 64_000)}
     measured = [
-        Measurement(f"goodput of two flows, bursts of {size / 1000:g} kB", float(got.sum()), "of C",
-                    note=f"shares {got[0]:.2f} and {got[1]:.2f}; queue {queue.mean():.1f} kB, standard deviation "
-                    f"{queue.std():.1f} kB")
+        Measurement(
+            f"goodput of two flows, bursts of {size / 1000:g} kB",
+            float(got.sum()),
+            "of C",
+            note=f"shares {got[0]:.2f} and {got[1]:.2f}; queue {queue.mean():.1f} kB, standard deviation "
+            f"{queue.std():.1f} kB",
+        )
         for size, (queue, got) in results.items()
-    ]  # fmt: skip
+    ]
     fair, lost = results[16_000][1], float(results[64_000][1].sum())
     verdict = Verdict.CONFIRMED if float(fair.min() / fair.max()) > 0.95 else Verdict.CONDITIONAL
     return Finding(
-        claim, verdict if lost < 0.5 else Verdict.REFUTED,
+        claim,
+        verdict if lost < 0.5 else Verdict.REFUTED,
         f"With bursts of 64 kB, two flows use {lost:.0%} of the link: one burst takes 51 us, more than T_low, and "
         f"steps of 10 Mb/s recover slowly. With bursts of 16 kB they use {fair.sum():.0%} and share it as "
         f"{fair.max():.2f} to {fair.min():.2f}, with a queue that varies by less than a burst.",
-        measured, (), ["Packets of the stated size, 10 Gb/s, RTTs of 10 us; flows start with 10 Mb/s; 0.2 to 0.4 s."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["Packets of the stated size, 10 Gb/s, RTTs of 10 us; flows start with 10 Mb/s; 0.2 to 0.4 s."],
+    )
 
 
 def _fluid(rates: Sequence[float], starts: Sequence[float], end: float = 0.1, step: float = 1e-6) -> FloatArray:
@@ -114,14 +129,19 @@ def timely_starts(claim: Claim) -> Finding:
         measured.append(Measurement(name, ratio, note=f"{shares[0]:.3f} and {shares[1]:.3f} of C", met=ratio < 0.9))
     mixed = Verdict.CONFIRMED if min(ratios) < 0.8 else Verdict.CONDITIONAL
     return Finding(
-        claim, Verdict.REFUTED if min(ratios) > 0.95 else mixed,
+        claim,
+        Verdict.REFUTED if min(ratios) > 0.95 else mixed,
         f"The slower flow has at least {min(ratios):.3f} of the mean rate of the other, both from 7 and 3 Gb/s in the "
         "fluid as printed, and with a later start in fluid and packet runs: all flows see the same queue and cut in "
         "proportion to their rates.",
-        measured, (),
-        ["10 Gb/s, packets of 1 kB evenly spaced; fluid: 4 us of propagation, 0.1 s, the second half; packets: RTTs of "
-         "10 us, flows start with 10 Mb/s, 0.4 s, the second half. Hyper increase in packet runs only."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            "10 Gb/s, packets of 1 kB evenly spaced; fluid: 4 us of propagation, 0.1 s, the second half; "
+            "packets: RTTs of "
+            "10 us, flows start with 10 Mb/s, 0.4 s, the second half. Hyper increase in packet runs only."
+        ],
+    )
 
 
 @check("patched-delays", cost=1)
@@ -138,23 +158,36 @@ def patched_delays(claim: Claim) -> Finding:
             margin = patched_margin(flows, 0.5, delay)
             near &= abs(margin - value) < 1.0
             measured.append(
-                Measurement(f"phase margin with w = g/2 + 1/2, {flows} flows, {us}", margin, "degrees", reported=value,
-                            note=f"with w = 2 g + 1/2 {patched_margin(flows, 2.0, delay):.1f}")
-            )  # fmt: skip
+                Measurement(
+                    f"phase margin with w = g/2 + 1/2, {flows} flows, {us}",
+                    margin,
+                    "degrees",
+                    reported=value,
+                    note=f"with w = 2 g + 1/2 {patched_margin(flows, 2.0, delay):.1f}",
+                )
+            )
         stable = [flows for flows in range(1, 41) if proven(patched_printed(flows, delay))]
         ranges[us] = (min(stable), max(stable))
         measured.append(
-            Measurement(f"stable flows as printed, {us}", f"{min(stable)} to {max(stable)}", met=max(stable) >= 34,
-                        reported=f"up to {36 if delay < 60e-6 else 34}", note="proven")
-        )  # fmt: skip
+            Measurement(
+                f"stable flows as printed, {us}",
+                f"{min(stable)} to {max(stable)}",
+                met=max(stable) >= 34,
+                reported=f"up to {36 if delay < 60e-6 else 34}",
+                note="proven",
+            )
+        )
     return Finding(
-        claim, Verdict.REFUTED if all(high < 34 for _, high in ranges.values()) else Verdict.CONDITIONAL,
+        claim,
+        Verdict.REFUTED if all(high < 34 for _, high in ranges.values()) else Verdict.CONDITIONAL,
         "As printed, the loop is provably stable for "
         + " and for ".join(f"{low} to {high} flows with {us}" for us, (low, high) in ranges.items())
         + ". The reported margins are those of a quarter of the slope of w"
         + (", within a degree." if near else ", roughly."),
-        measured, (), ["The setup of patched-stable."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["The setup of patched-stable."],
+    )
 
 
 # ---- a PI controller at hosts ------------------------------------------------------------------------------
@@ -184,9 +217,15 @@ def _hosts_over_pi(rates: Sequence[float], marks: Sequence[float], end: float) -
         )
 
     solution = solve_dde(
-        slope, (0.0, end), np.array([*rates, *marks, 0.0]), delays, rtol=1e-4, max_step=2e-3, jit=False,
+        slope,
+        (0.0, end),
+        np.array([*rates, *marks, 0.0]),
+        delays,
+        rtol=1e-4,
+        max_step=2e-3,
+        jit=False,
         atol=np.array([1e4] * n + [1e-8] * n + [1e2]),
-    )  # fmt: skip
+    )
     return solution.y[:n, -1], float(solution.y[-1, -1])
 
 
@@ -210,24 +249,42 @@ def timely_pi(claim: Claim) -> Finding:
     apart, same = _hosts_over_pi([7e9, 3e9], [0.005, 0.002], 4.0)
     free = {flows: _free_directions(flows) for flows in (2, 10, 40)}
     measured = [
-        Measurement("queue, p = 0.005 and 0.002 at first", same / 8e3, "kB", reported=300.0,
-                    note=f"q_ref of the paper's program is {REFERENCE_PI / 8e3:.2f} kB"),
-        Measurement("rates, p = 0.005 and 0.002 at first", f"{apart[0] / 1e9:.2f} and {apart[1] / 1e9:.2f}", "Gb/s",
-                    reported="not fair", met=float(apart.min() / apart.max()) < 0.9),
-        Measurement("rates, p = 0.004 for both", f"{equal[0] / 1e9:.2f} and {equal[1] / 1e9:.2f}", "Gb/s",
-                    note=f"queue {queue / 8e3:.2f} kB"),
+        Measurement(
+            "queue, p = 0.005 and 0.002 at first",
+            same / 8e3,
+            "kB",
+            reported=300.0,
+            note=f"q_ref of the paper's program is {REFERENCE_PI / 8e3:.2f} kB",
+        ),
+        Measurement(
+            "rates, p = 0.005 and 0.002 at first",
+            f"{apart[0] / 1e9:.2f} and {apart[1] / 1e9:.2f}",
+            "Gb/s",
+            reported="not fair",
+            met=float(apart.min() / apart.max()) < 0.9,
+        ),
+        Measurement(
+            "rates, p = 0.004 for both",
+            f"{equal[0] / 1e9:.2f} and {equal[1] / 1e9:.2f}",
+            "Gb/s",
+            note=f"queue {queue / 8e3:.2f} kB",
+        ),
         *(Measurement(f"roots at 0, {flows} flows", count, met=count == flows - 1) for flows, count in free.items()),
-    ]  # fmt: skip
+    ]
     holds = float(apart.min() / apart.max()) < 0.9 and all(count == flows - 1 for flows, count in free.items())
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         "The queue converges to its reference, but the rates depend on the initial values of p: one queue moves all p "
         "alike, so their differences remain, and N - 1 roots are 0. Flows with equal initial p have nearly equal "
         "rates.",
-        measured, (),
-        ["timely_pi.m: 64 kB segments, 4 us of propagation, a = 1.0005 b; two flows from 7 and 3 Gb/s and an empty "
-         "queue, 4 s. Its reference is the mean of C T_low and C T_high."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            "timely_pi.m: 64 kB segments, 4 us of propagation, a = 1.0005 b; two flows from 7 and 3 Gb/s and an empty "
+            "queue, 4 s. Its reference is the mean of C T_low and C T_high."
+        ],
+    )
 
 
 @check("fair-or-fixed", cost=0.5)
@@ -241,14 +298,18 @@ def fair_or_fixed(claim: Claim) -> Finding:
     free = {flows: _free_directions(flows) for flows in queues}
     holds = queues[2] < queues[10] < queues[40] and all(count == flows - 1 for flows, count in free.items())
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         "Both laws of the paper are as stated. Patched TIMELY has one equilibrium, with equal rates and a queue that "
         "grows with the number of flows. With PI controllers at hosts the queue is fixed, and N - 1 directions are "
         "free.",
         [
             *(Measurement(f"patched TIMELY, {flows} flows: queue", queue, "kB") for flows, queue in queues.items()),
-            *(Measurement(f"PI at hosts, {flows} flows: roots at 0", count, met=count == flows - 1)
-              for flows, count in free.items()),
+            *(
+                Measurement(f"PI at hosts, {flows} flows: roots at 0", count, met=count == flows - 1)
+                for flows, count in free.items()
+            ),
         ],
-        (), ["Checked for these two laws, not for all laws covered by the theorem; it does not cover limit cycles."],
-    )  # fmt: skip
+        (),
+        ["Checked for these two laws, not for all laws covered by the theorem; it does not cover limit cycles."],
+    )

@@ -98,10 +98,15 @@ def _judge(claim: Claim, rules: Mapping[str, Rule], first: list[Measurement], ti
         proven = [system.certify().stable is True for system in systems.values() if system is not None]
         proofs.append(all(proven))
         measured.append(
-            Measurement(f"{name}: minimum gain margin for N >= {FLOWS}, R <= {1e3 * LONGEST:g} ms", levels[worst], "dB",
-                        note=f"at N = {worst[0]}, R = {1e3 * worst[1]:g} ms; stable, proven, in {sum(proven)} of "
-                        f"{len(proven)} loops", met=all(proven))
-        )  # fmt: skip
+            Measurement(
+                f"{name}: minimum gain margin for N >= {FLOWS}, R <= {1e3 * LONGEST:g} ms",
+                levels[worst],
+                "dB",
+                note=f"at N = {worst[0]}, R = {1e3 * worst[1]:g} ms; stable, proven, in {sum(proven)} of "
+                f"{len(proven)} loops",
+                met=all(proven),
+            )
+        )
         curves[name] = [levels.get((FLOWS, rtt), np.nan) for rtt in RTTS]
     minimum = min(m.value for m in measured if m.unit == "dB" and isinstance(m.value, float))
     good = [name for name, proof in zip(rules, proofs, strict=True) if proof]
@@ -127,14 +132,20 @@ def hollot_red(claim: Claim) -> Finding:
     right = sqrt((w / POLE) ** 2 + 1.0)
     first = [
         Measurement("left side of the rule", left_side, note=f"right side {right:.4g}", met=left_side <= right),
-        Measurement("left side with the slope of RED as of 1993", 2.0 * left_side,
-                    note="evenly spaced selection marks 2 p_b/(1 + p_b) of the packets: the rule is "
-                    f"{'met' if 2.0 * left_side <= right else 'not met'}"),
-    ]  # fmt: skip
+        Measurement(
+            "left side with the slope of RED as of 1993",
+            2.0 * left_side,
+            note="evenly spaced selection marks 2 p_b/(1 + p_b) of the packets: the rule is "
+            f"{'met' if 2.0 * left_side <= right else 'not met'}",
+        ),
+    ]
     options: dict[str, Any] = {
-        "mark": True, "min_threshold": MINIMUM, "max_threshold": MAXIMUM, "p_max": SLOPE * (MAXIMUM - MINIMUM),
+        "mark": True,
+        "min_threshold": MINIMUM,
+        "max_threshold": MAXIMUM,
+        "p_max": SLOPE * (MAXIMUM - MINIMUM),
         "weight": 1.0 - exp(-POLE / CAPACITY),
-    }  # fmt: skip
+    }
 
     def held(chosen: float, spaced: bool) -> float | None:
         """Return the average queue at which a share of packets is selected."""
@@ -161,7 +172,7 @@ def hollot_pi(claim: Claim) -> Finding:
         Measurement("zero of the rule", zero, "rad/s", note=f"a and b are computed from {ZERO:g} rad/s"),
         Measurement("a, by the bilinear transform at 160 Hz", crossing / zero + crossing / 320.0, "1/packet", 1.822e-5),
         Measurement("b", crossing / zero - crossing / 320.0, "1/packet", 1.816e-5),
-    ]  # fmt: skip
+    ]
     pi = PI(mark=True, interval=1.0 / 160.0)
     rules: dict[str, Rule] = {
         "the paper's model": lambda flows, rtt: _published(flows, rtt, [1.0, 0.0], (GAIN / ZERO, GAIN)),
@@ -186,12 +197,23 @@ def rem_target(claim: Claim) -> Finding:
         levels += margins
         proven = all(system.certify().stable is True for system in systems)
         measured += [
-            Measurement(f"{flows} flows: queue at equilibrium", queue, "packets", rem.reference,
-                        f"margins {margins[0]:.1f} dB clocked by ACKs, {margins[1]:.1f} dB by rates; "
-                        f"{'' if proven else 'not '}proven stable", met=proven and abs(queue - rem.reference) < 1e-6),
-            Measurement(f"{flows} flows: mean queue of the packet run, 120 to 240 s", mean, "packets", rem.reference,
-                        met=abs(mean / rem.reference - 1.0) < 0.25),
-        ]  # fmt: skip
+            Measurement(
+                f"{flows} flows: queue at equilibrium",
+                queue,
+                "packets",
+                rem.reference,
+                f"margins {margins[0]:.1f} dB clocked by ACKs, {margins[1]:.1f} dB by rates; "
+                f"{'' if proven else 'not '}proven stable",
+                met=proven and abs(queue - rem.reference) < 1e-6,
+            ),
+            Measurement(
+                f"{flows} flows: mean queue of the packet run, 120 to 240 s",
+                mean,
+                "packets",
+                rem.reference,
+                met=abs(mean / rem.reference - 1.0) < 0.25,
+            ),
+        ]
     all_met = all(m.met for m in measured)
     verdict = Verdict.CONFIRMED if all_met else Verdict.CONDITIONAL if min(levels) > 0.0 else Verdict.REFUTED
     reason = (
@@ -200,9 +222,15 @@ def rem_target(claim: Claim) -> Finding:
     )
     title = "Mean queue under REM"
     figure = plot.boundary_figure(
-        counts, {"packets": held}, {"target": [rem.reference] * len(counts)}, None, "flows", "queue [packets]",
-        log_x=False, title=title,
-    )  # fmt: skip
+        counts,
+        {"packets": held},
+        {"target": [rem.reference] * len(counts)},
+        None,
+        "flows",
+        "queue [packets]",
+        log_x=False,
+        title=title,
+    )
     assumption = (
         "10 Mb/s, packets of 1000 bytes, an RTT of 100 ms without the queue; gains and target are ns-2's defaults."
     )
@@ -236,10 +264,15 @@ def avq_rule(claim: Claim) -> Finding:
         stable_windows[rtt] = [size for size, stable in growths.items() if stable and all(stable)]
         wild = [size for size, stable in growths.items() if stable and not any(stable)]
         measured.append(
-            Measurement(f"maximum stable window, RTT {1e3 * rtt:g} ms", max(stable_windows[rtt]), "packets",
-                        note=f"proven for each gain from {gains[0]:g} to {gains[-1]:g}/s; unstable for each from "
-                                                f"{min(wild):.3g} packets, proven", met=not wild)
-        )  # fmt: skip
+            Measurement(
+                f"maximum stable window, RTT {1e3 * rtt:g} ms",
+                max(stable_windows[rtt]),
+                "packets",
+                note=f"proven for each gain from {gains[0]:g} to {gains[-1]:g}/s; unstable for each from "
+                f"{min(wild):.3g} packets, proven",
+                met=not wild,
+            )
+        )
     reach = min(max(sizes) for sizes in stable_windows.values())
     reason = (
         f"Windows up to {reach:.2g} packets are stable with each of these gains, and windows of at least 4 packets "

@@ -22,10 +22,26 @@ from ecc.queues import PI2, PIE
 from ecc.queues.discipline import QueueDiscipline
 
 __all__ = [
-    "CLOCKED", "CUBIC_HOST", "DCTCP_HOST", "DELAYED_ACKS", "DUALPI2_BASE", "FRIENDLY", "HALF_A_PACKET", "HALVING",
-    "NEWRENO", "PACKET", "WINDOWS", "decibels", "equal_flows", "loop", "margin", "pair", "proven_within", "rest",
+    "CLOCKED",
+    "CUBIC_HOST",
+    "DCTCP_HOST",
+    "DELAYED_ACKS",
+    "DUALPI2_BASE",
+    "FRIENDLY",
+    "HALF_A_PACKET",
+    "HALVING",
+    "NEWRENO",
+    "PACKET",
+    "WINDOWS",
+    "decibels",
+    "equal_flows",
+    "loop",
+    "margin",
+    "pair",
+    "proven_within",
+    "rest",
     "scaled",
-]  # fmt: skip
+]
 
 PACKET = 8000.0
 """Packet size [bit]."""

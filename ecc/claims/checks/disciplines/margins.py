@@ -75,10 +75,14 @@ def _of_probabilities(name: str, discipline: Any) -> tuple[list[Measurement], di
         curves[f"{name}, {CLOCKED[clocking]}"] = margins
         note = f"maximum {max(margins):.1f} dB; slowest decay {min(decays):.3g}/s, fastest {max(decays):.3g}/s"
         measured.append(
-            Measurement(f"{name}, {CLOCKED[clocking]}: minimum gain margin",
-                        margins[at] if stable else "unstable", "dB" if stable else "",
-                        note=f"at p = {PROBABILITIES[at]:.3g}; {note}", met=stable)
-        )  # fmt: skip
+            Measurement(
+                f"{name}, {CLOCKED[clocking]}: minimum gain margin",
+                margins[at] if stable else "unstable",
+                "dB" if stable else "",
+                note=f"at p = {PROBABILITIES[at]:.3g}; {note}",
+                met=stable,
+            )
+        )
     return measured, curves, minimum
 
 
@@ -112,8 +116,10 @@ def pi2_gains(claim: Claim) -> Finding:
     pie_measured, more, pie = _of_probabilities("PIE", PIE(mark=True))
     better = {c: minimum[c][0] >= pie[c][0] and minimum[c][1] >= pie[c][1] for c in minimum}
     p = next(q for q in PROBABILITIES if q > 0.05)
-    late = {name: -loop(NEWRENO, q, RTT, sqrt(2.0 / p)).spectral_abscissa
-            for name, q in (("PI2", PI2(mark=True)), ("PIE", PIE(mark=True)))}  # fmt: skip
+    late = {
+        name: -loop(NEWRENO, q, RTT, sqrt(2.0 / p)).spectral_abscissa
+        for name, q in (("PI2", PI2(mark=True)), ("PIE", PIE(mark=True)))
+    }
     reason = (
         f"In the ACK-clocked model PI2's margin is at least {minimum['ack'][0]:.1f} dB and varies by "
         f"{minimum['ack'][2]:.1f} dB; PIE's margin is at least {pie['ack'][0]:.1f} dB and varies by "
@@ -173,11 +179,16 @@ def dualpi2_margin(claim: Claim) -> Finding:
         roots = _roots(host)
         points[name] = (roots, levels, None)
         measured.append(
-            Measurement(f"{name}: minimum margin at an RTT of {1e3 * RTT:g} ms", reached[name], "dB", STATED,
-                        f"p' = {roots[worst]:.3g}; maximum {levels.max():.1f} dB; the limit is "
-                        f"{'' if proof else 'not '}proven from both sides",
-                        met=reached[name] >= STATED)
-        )  # fmt: skip
+            Measurement(
+                f"{name}: minimum margin at an RTT of {1e3 * RTT:g} ms",
+                reached[name],
+                "dB",
+                STATED,
+                f"p' = {roots[worst]:.3g}; maximum {levels.max():.1f} dB; the limit is "
+                f"{'' if proof else 'not '}proven from both sides",
+                met=reached[name] >= STATED,
+            )
+        )
     base = RTT + float(DUALPI2_BASE.target)
     share = min(margin(host, DUALPI2_BASE, base, window) for host in HOSTS.values() for window in WINDOWS)
     share = float(f"{0.999 * share / ENOUGH:.3f}")
@@ -185,13 +196,19 @@ def dualpi2_margin(claim: Claim) -> Finding:
     at_limit = scaled(gains, ENOUGH)
     proven = [
         loop(host, at_limit, rtt, window).certify().stable is True
-        for host in HOSTS.values() for rtt in (0.03, base) for window in WINDOWS
-    ]  # fmt: skip
+        for host in HOSTS.values()
+        for rtt in (0.03, base)
+        for window in WINDOWS
+    ]
     measured.append(
-        Measurement("factor of the default gains for 10 dB with each of these hosts up to a base RTT of 100 ms",
-                    share, note=f"alpha = {gains.alpha:.4g}, beta = {gains.beta:.4g}; stable with 10 dB more, proven "
-                    f"for {sum(proven)} of {len(proven)} loops with RTTs of 30 and {1e3 * base:g} ms", met=all(proven))
-    )  # fmt: skip
+        Measurement(
+            "factor of the default gains for 10 dB with each of these hosts up to a base RTT of 100 ms",
+            share,
+            note=f"alpha = {gains.alpha:.4g}, beta = {gains.beta:.4g}; stable with 10 dB more, proven "
+            f"for {sum(proven)} of {len(proven)} loops with RTTs of 30 and {1e3 * base:g} ms",
+            met=all(proven),
+        )
+    )
     have = [name for name, minimum in reached.items() if minimum >= STATED]
     lack = [f"{minimum:.1f} dB for {name}" for name, minimum in reached.items() if minimum < STATED]
     verdict = Verdict.CONFIRMED if not lack else Verdict.CONDITIONAL if have else Verdict.REFUTED
@@ -221,12 +238,21 @@ def dualpi2_stable(claim: Claim) -> Finding:
         sign = "" if sides == [True, False] else "not "
         sizes = ", ".join(f"{window:g}" for window in windows)
         measured += [
-            Measurement(f"{name}: maximum RTT for stability", low, "ms", met=low > 1e3 * RTT,
-                        note=f"{', '.join(f'{v:.0f}' for v in limits)} ms with windows of {sizes} packets; {sign}"
-                        "proven stable 1 % below and unstable 1 % above"),
-            Measurement(f"{name}: maximum RTT for a margin of {STATED:g} dB", float(reach.min()), "ms",
-                        note=f"{', '.join(f'{v:.0f}' for v in reach)} ms with windows of {sizes} packets"),
-        ]  # fmt: skip
+            Measurement(
+                f"{name}: maximum RTT for stability",
+                low,
+                "ms",
+                met=low > 1e3 * RTT,
+                note=f"{', '.join(f'{v:.0f}' for v in limits)} ms with windows of {sizes} packets; {sign}"
+                "proven stable 1 % below and unstable 1 % above",
+            ),
+            Measurement(
+                f"{name}: maximum RTT for a margin of {STATED:g} dB",
+                float(reach.min()),
+                "ms",
+                note=f"{', '.join(f'{v:.0f}' for v in reach)} ms with windows of {sizes} packets",
+            ),
+        ]
     first, last = (float(f(values.min() for values in curves.values())) for f in (min, max))
     reason = (
         f"The first of these loops loses stability at an RTT of {first:.0f} ms with the queue, the last at {last:.0f} "
@@ -236,9 +262,14 @@ def dualpi2_stable(claim: Claim) -> Finding:
     for title, reached in (("are stable", curves), (f"have a margin of {STATED:g} dB", within)):
         title = f"Maximum RTTs with which DualPI2's defaults {title}"
         figure = plot.boundary_figure(
-            windows, reached, {"max_rtt": [1e3 * RTT] * len(windows)}, None, "window [packets]",
-            "RTT with the queue [ms]", title=title,
-        )  # fmt: skip
+            windows,
+            reached,
+            {"max_rtt": [1e3 * RTT] * len(windows)},
+            None,
+            "window [packets]",
+            "RTT with the queue [ms]",
+            title=title,
+        )
         pictures.append(Picture.of(figure, title, "Below the line of a host."))
     verdict = Verdict.CONDITIONAL if first > 1e3 * RTT else Verdict.REFUTED
     return Finding(claim, verdict, reason, measured, pictures, [MODEL, ONE_QUEUE])
@@ -257,9 +288,15 @@ def dualpi2_cubic(claim: Claim) -> Finding:
         note = f"maximum {np.nanmax(levels):.1f} dB; {missing} of {len(WINDOWS)} loads have no linear model"
         stated = STATED if rtt <= RTT else None
         measured.append(
-            Measurement(f"CUBIC: minimum margin at an RTT of {1e3 * rtt:g} ms", low, "dB", stated, note,
-                        met=low >= STATED if stated else None)
-        )  # fmt: skip
+            Measurement(
+                f"CUBIC: minimum margin at an RTT of {1e3 * rtt:g} ms",
+                low,
+                "dB",
+                stated,
+                note,
+                met=low >= STATED if stated else None,
+            )
+        )
     low, high = (float(f(curves[f"RTT {1e3 * RTT:g} ms"])) for f in (np.nanmin, np.nanmax))
     verdict = Verdict.CONFIRMED if low >= STATED else Verdict.CONDITIONAL if high >= STATED else Verdict.REFUTED
     title = "Gain margins of DualPI2's defaults under CUBIC"

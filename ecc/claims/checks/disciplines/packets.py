@@ -44,15 +44,26 @@ def codel_law(claim: Claim) -> Finding:
     fits = late <= after_a_packet
     measured = [
         Measurement("drops within 5 s", float(len(at)), note=f"first drop at {1e3 * at[0]:.0f} ms"),
-        Measurement("maximum difference of the first 40 intervals from the law", 1e3 * late, "ms",
-                    note=f"a packet takes {1e3 / CAPACITY:g} ms, a sample {1e3 * step:g} ms", met=fits),
-    ]  # fmt: skip
+        Measurement(
+            "maximum difference of the first 40 intervals from the law",
+            1e3 * late,
+            "ms",
+            note=f"a packet takes {1e3 / CAPACITY:g} ms, a sample {1e3 * step:g} ms",
+            met=fits,
+        ),
+    ]
     count = min(len(at), 60)
     title = "Drops of CoDel under a constant overload"
     figure = plot.boundary_figure(
-        np.arange(1.0, count + 1.0), {"packets": at[:count]}, {"law": sums[:count]}, None, "drop", "time [s]",
-        log_x=False, title=title,
-    )  # fmt: skip
+        np.arange(1.0, count + 1.0),
+        {"packets": at[:count]},
+        {"law": sums[:count]},
+        None,
+        "drop",
+        "time [s]",
+        log_x=False,
+        title=title,
+    )
     reason = (
         f"The first 40 intervals differ from the law by at most {1e3 * late:.1f} ms; a packet and a sample are 1.8 ms."
     )
@@ -84,9 +95,15 @@ def codel_target(claim: Claim) -> Finding:
             met = delay <= NEAR * target
             (good if met else bad).append((delay, f"{flows} flows of {1e3 * rtt:g} ms"))
             measured.append(
-                Measurement(f"{flows} flows, RTT {1e3 * rtt:g} ms: standing delay", 1e3 * delay, "ms", 1e3 * target,
-                            f"utilization by goodput {used:.1%}", met=met)
-            )  # fmt: skip
+                Measurement(
+                    f"{flows} flows, RTT {1e3 * rtt:g} ms: standing delay",
+                    1e3 * delay,
+                    "ms",
+                    1e3 * target,
+                    f"utilization by goodput {used:.1%}",
+                    met=met,
+                )
+            )
     verdict = Verdict.CONFIRMED if not bad else Verdict.CONDITIONAL if good else Verdict.REFUTED
     worst = max((delay, name) for delay, name in good + bad)
     reason = (
@@ -135,11 +152,14 @@ def fq_fair(claim: Claim) -> Finding:
         quick = float(np.median(late)) <= 0.003 if name == "FQ-CoDel" else None
         measured += [
             Measurement(f"{name}: Jain's index of the long flows", jain, met=fair),
-            Measurement(f"{name}: brief transfers, median extra time over an idle "
-                        "network", 1e3 * float(np.median(late)), "ms",
-                        note=f"maximum {1e3 * np.nanmax(late):.1f} ms; {int(np.isnan(late).sum())} unfinished",
-                        met=quick),
-        ]  # fmt: skip
+            Measurement(
+                f"{name}: brief transfers, median extra time over an idle network",
+                1e3 * float(np.median(late)),
+                "ms",
+                note=f"maximum {1e3 * np.nanmax(late):.1f} ms; {int(np.isnan(late).sum())} unfinished",
+                met=quick,
+            ),
+        ]
     jain, late, _ = results["FQ-CoDel"]
     other, wait, _ = results["CoDel"]
     met = [m.met for m in measured if m.met is not None]

@@ -81,11 +81,21 @@ def abc_stable(claim: Claim) -> Finding:
     for share, stable in ((1.0 - NEAR, False), (1.0 + NEAR, True)):
         all_proven &= linearize(ABC(delta=share * with_windows * TAU), network(FLOWS)).certify().stable is stable
     measured += [
-        Measurement("delta at the boundary of the router's law with a constant gain, near its equilibrium", exact,
-                    "tau", note="2/pi; proven on either side", met=all_proven),
-        Measurement(f"delta at the boundary with windows of {FLOWS} "
-                    "flows", with_windows, "tau", met=with_windows < exact, note="proven on either side"),
-    ]  # fmt: skip
+        Measurement(
+            "delta at the boundary of the router's law with a constant gain, near its equilibrium",
+            exact,
+            "tau",
+            note="2/pi; proven on either side",
+            met=all_proven,
+        ),
+        Measurement(
+            f"delta at the boundary with windows of {FLOWS} flows",
+            with_windows,
+            "tau",
+            met=with_windows < exact,
+            note="proven on either side",
+        ),
+    ]
     fluid_agrees, packets_agree = True, True
     for share in (1.33, 0.8, 2.0 / 3.0, 0.645, 0.55, 0.45):
         by_fluid, by_packets = (1e3 * swing(simulate, share) for simulate in (fluid.simulate, packet.simulate))
@@ -100,16 +110,23 @@ def abc_stable(claim: Claim) -> Finding:
         )
     return Finding(
         claim,
-        Verdict.REFUTED if not all_proven else
-        Verdict.CONFIRMED if fluid_agrees and packets_agree else Verdict.CONDITIONAL,
+        Verdict.REFUTED
+        if not all_proven
+        else Verdict.CONFIRMED
+        if fluid_agrees and packets_agree
+        else Verdict.CONDITIONAL,
         f"Near its equilibrium the router's law is stable if and only if delta > 2 tau/pi = {exact:.4f} tau, and with "
         f"windows of 11 packets from {with_windows:.4f} tau on; both are proven on either side. Starting from a long "
         "queue, the "
         "fluid converges above this limit; packet runs converge, up to noise, down to about 2/3 tau.",
-        measured, (),
-        [f"One link of 100 Mb/s, RTT 100 ms, {FLOWS} flows with first windows of 20 packets, eta = 0.98, d_t = 50 ms; "
-         "30 s, the last third."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            f"One link of 100 Mb/s, RTT 100 ms, {FLOWS} flows with first windows of 20 packets, eta = 0.98, d_t "
+            "= 50 ms; "
+            "30 s, the last third."
+        ],
+    )
 
 
 # ---- links that vary -------------------------------------------------------------------------------------------------
@@ -156,9 +173,12 @@ def judged(protocol: Protocol, course: Course, flows: int) -> tuple[float, float
     """
     times, capacities = course
     link = Network.dumbbell(
-        float(capacities[0]), [TAU] * flows, packet_size=PACKET, buffer=BUFFER,
+        float(capacities[0]),
+        [TAU] * flows,
+        packet_size=PACKET,
+        buffer=BUFFER,
         starts=(0.0137 * np.arange(flows)).tolist(),
-    )  # fmt: skip
+    )
     schedule = CapacitySchedule(0, times[1:].tolist(), capacities[1:].tolist())
     run = packet.simulate(Scenario(link, protocol, DURATION, impairments=[schedule]), sample=0.01)
     late = run.queue["time"].to_numpy() > WARM_UP
@@ -189,26 +209,39 @@ def abc_varying(claim: Claim) -> Finding:
             shown = {f"ABC, d_t = {1e3 * TARGETS[k]:g} ms": by_target[k] for k in (0, 3, 5)} | rivals
             for label, (share, wait, dropped) in shown.items():
                 measured += [
-                    Measurement(f"{name}, {flows} flow{'s' * (flows > 1)}, {label}: goodput", share,
-                                "of the capacity", note=f"{dropped} packets dropped" if dropped else ""),
-                    Measurement(f"{name}, {flows} flow{'s' * (flows > 1)}, {label}: 95th percentile of the delay",
-                                1e3 * wait, "ms"),
-                ]  # fmt: skip
+                    Measurement(
+                        f"{name}, {flows} flow{'s' * (flows > 1)}, {label}: goodput",
+                        share,
+                        "of the capacity",
+                        note=f"{dropped} packets dropped" if dropped else "",
+                    ),
+                    Measurement(
+                        f"{name}, {flows} flow{'s' * (flows > 1)}, {label}: 95th percentile of the delay",
+                        1e3 * wait,
+                        "ms",
+                    ),
+                ]
             if flows == 1:
                 curves[name] = by_target
                 points[name] = rivals
     drawn = figure(height=440)
     for (name, results), color in zip(curves.items(), colors(len(curves)), strict=True):
         drawn.add_scatter(
-            x=[1e3 * result[1] for result in results], y=[result[0] for result in results], mode="lines+markers",
-            line={"color": color}, name=f"ABC, {name}",
-        )  # fmt: skip
+            x=[1e3 * result[1] for result in results],
+            y=[result[0] for result in results],
+            mode="lines+markers",
+            line={"color": color},
+            name=f"ABC, {name}",
+        )
         for other, symbol in (("XCP", "x"), ("RCP", "diamond-open")):
             share, wait, _ = points[name][other]
             drawn.add_scatter(
-                x=[1e3 * wait], y=[share], mode="markers", marker={"color": color, "symbol": symbol, "size": 11},
+                x=[1e3 * wait],
+                y=[share],
+                mode="markers",
+                marker={"color": color, "symbol": symbol, "size": 11},
                 name=f"{other}, {name}",
-            )  # fmt: skip
+            )
     drawn.update_xaxes(title="queueing delay, 95th percentile [ms]")
     drawn.update_yaxes(title="goodput over the capacity")
     title = "Goodput and queueing delay on links with varying capacity"
@@ -216,14 +249,18 @@ def abc_varying(claim: Claim) -> Finding:
         claim,
         Verdict.CONFIRMED if beats and as_published else Verdict.CONDITIONAL if beats else Verdict.REFUTED,
         "On each link some target delay gives ABC at least the goodput of XCP and shorter delays. With the paper's "
-        "target of 50 ms ABC has more goodput and mostly longer delays." if beats else
-        "On some link no target delay gives ABC the goodput of XCP with delays as short.",
+        "target of 50 ms ABC has more goodput and mostly longer delays."
+        if beats
+        else "On some link no target delay gives ABC the goodput of XCP with delays as short.",
         measured,
         [Picture.of(drawn, title, "Points of a line are d_t = 0, 5, 10, 20, 30 and 50 ms. One flow, RTT 100 ms.")],
-        ["One link with a router that always knows its capacity, RTT 100 ms, buffer of 250 packets of 1500 bytes, 60 s "
-         "without the first 5 s; XCP and RCP with their published gains. The abstract of the paper was read for "
-         "this claim; its traces of cellular links are not used."],
-    )  # fmt: skip
+        [
+            "One link with a router that always knows its capacity, RTT 100 ms, buffer of 250 packets of 1500 "
+            "bytes, 60 s "
+            "without the first 5 s; XCP and RCP with their published gains. The abstract of the paper was read for "
+            "this claim; its traces of cellular links are not used."
+        ],
+    )
 
 
 # ---- departure or arrival rates ----------------------------------------------------------------------------
@@ -274,22 +311,32 @@ def abc_leaves(claim: Claim) -> Finding:
             for k in (0, 3, 5):
                 (share, wait, _), (other_share, other_wait, dropped) = leaving[k], coming[k]
                 measured += [
-                    Measurement(f"{name}, {flows} flow{'s' * (flows > 1)}, d_t = {1e3 * TARGETS[k]:g} ms: goodput by "
-                                                    "departures", share, "of the capacity", note="by arrivals "
-                                                                                                 f"{other_share:.3f}"),
-                                        Measurement(f"{name}, {flows} flow{'s' * (flows > 1)}, d_t = "
-                                                    f"{1e3 * TARGETS[k]:g} ms: 95th "
-                                                    "percentile of the delay by "
-                                                    "departures", 1e3 * wait, "ms", met=wait < other_wait,
-                                                    note=f"by arrivals {1e3 * other_wait:.1f}, {dropped} packets "
-                                                         "dropped"),
-                ]  # fmt: skip
+                    Measurement(
+                        f"{name}, {flows} flow{'s' * (flows > 1)}, d_t = {1e3 * TARGETS[k]:g} ms: goodput by "
+                        "departures",
+                        share,
+                        "of the capacity",
+                        note=f"by arrivals {other_share:.3f}",
+                    ),
+                    Measurement(
+                        f"{name}, {flows} flow{'s' * (flows > 1)}, d_t = "
+                        f"{1e3 * TARGETS[k]:g} ms: 95th "
+                        "percentile of the delay by "
+                        "departures",
+                        1e3 * wait,
+                        "ms",
+                        met=wait < other_wait,
+                        note=f"by arrivals {1e3 * other_wait:.1f}, {dropped} packets dropped",
+                    ),
+                ]
     return Finding(
         claim,
         Verdict.CONFIRMED if shorter and cheap else Verdict.CONDITIONAL if shorter or cheap else Verdict.REFUTED,
         "With the departure rate, delays are shorter for each target delay on each link, at up to 5 points less "
-        "goodput; at equal goodput its delays are shorter." if shorter and cheap else
-        "The departure rate is not better on all links.",
-        measured, (), ["The setup of abc-varying. Everything else is as in ABC, including tokens counted at "
-                       "departure."],
-    )  # fmt: skip
+        "goodput; at equal goodput its delays are shorter."
+        if shorter and cheap
+        else "The departure rate is not better on all links.",
+        measured,
+        (),
+        ["The setup of abc-varying. Everything else is as in ABC, including tokens counted at departure."],
+    )

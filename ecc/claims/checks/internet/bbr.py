@@ -56,23 +56,32 @@ def bbr_share(claim: Claim) -> Finding:
                 off[name, flows, rivals, buffer] = measured_share - stated
                 spread.setdefault((name, flows, buffer), []).append(measured_share)
                 measured.append(
-                    Measurement(f"share of {flows} against {rivals} of {name}, {buffer} products", measured_share,
-                                reported=stated, met=abs(measured_share - stated) < BAND)
-                )  # fmt: skip
+                    Measurement(
+                        f"share of {flows} against {rivals} of {name}, {buffer} products",
+                        measured_share,
+                        reported=stated,
+                        met=abs(measured_share - stated) < BAND,
+                    )
+                )
     near = [key for key, value in off.items() if abs(value) < BAND]
     max_spread = max(max(values) - min(values) for values in spread.values() if len(values) > 1)
     below = sum(value < 0.0 for value in off.values())
     verdict = Verdict.CONFIRMED if len(near) == len(off) else Verdict.CONDITIONAL if near else Verdict.REFUTED
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         f"The share is within {BAND:g} of the stated one in {len(near)} of {len(off)} cases. It is lower in {below} "
         f"cases, by up to {max(-value for value in off.values()):.2f}. The shares of one flow against 1 to 16 others "
         f"differ by up to {max_spread:.2f} with the same buffer.",
-        measured, (),
-        [f"10 Mb/s, RTT 40 ms, packets of 1500 bytes, drop-tail; all flows start together; the whole of {DURATION:g} "
-         "s. "
-         "Hosts use RACK-TLP."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            "10 Mb/s, RTT 40 ms, packets of 1500 bytes, drop-tail; all flows start together; the whole of "
+            f"{DURATION:g} "
+            "s. "
+            "Hosts use RACK-TLP."
+        ],
+    )
 
 
 @check("bbr-fluid-cubic", cost=0.1)
@@ -94,12 +103,15 @@ def bbr_fluid_cubic(claim: Claim) -> Finding:
     same = (SHIFT / ((BETA / C) ** (1.0 / 3.0) - ((1.0 - BETA) / C) ** (1.0 / 3.0))) ** 3
     wrong = max(off) > 0.01
     return Finding(
-        claim, Verdict.REFUTED if wrong else Verdict.CONFIRMED,
+        claim,
+        Verdict.REFUTED if wrong else Verdict.CONFIRMED,
         f"The formula agrees with RFC 9438 only for windows of {same:.0f} packets. Smaller windows fall by less than "
         "30 %, for example windows of 33 packets, a tenth of 100 Mb/s in the model's grid, by 8 %; larger windows fall "
         "by up to 70 %.",
-        measured, (), ["Evaluated formulas; no run."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["Evaluated formulas; no run."],
+    )
 
 
 def probe_times(first: float, rtt: float, until: float, h: float = 1e-4) -> list[float]:
@@ -128,19 +140,25 @@ def bbr_fluid_timer(claim: Claim) -> Finding:
     between = [later - sooner for sooner, later in zip(second, second[1:], strict=False)]
     measured = [
         Measurement("first probe of version 2", second[0], "s", reported=5.0, met=abs(second[0] - 5.0) < 0.5),
-        *(Measurement(f"time from probe {k + 1} to {k + 2} of "
-                      "version 2", gap, "s", reported=5.0, met=abs(gap - 5.0) < 0.5)
-          for k, gap in enumerate(between)),
+        *(
+            Measurement(
+                f"time from probe {k + 1} to {k + 2} of version 2", gap, "s", reported=5.0, met=abs(gap - 5.0) < 0.5
+            )
+            for k, gap in enumerate(between)
+        ),
         Measurement("first probe of version 1", first[0], "s", reported=10.0, met=abs(first[0] - 10.0) < 0.5),
-    ]  # fmt: skip
+    ]
     holds = all(measurement.met for measurement in measured)
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"The first probe is after {second[0]:.2f} s, and the next ones follow at intervals of {min(between):.2f} s, "
         "because the program resets the timer to version 1's 10 s. Its runs of 9 s have one probe of version 2, and "
         "none of version 1.",
-        measured, (), ["The program's equations, in steps of 0.1 ms, with a minimum RTT of 35 ms that never falls."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["The program's equations, in steps of 0.1 ms, with a minimum RTT of 35 ms that never falls."],
+    )
 
 
 def begin_at_a_rate(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
@@ -208,26 +226,39 @@ def bbr_fluid_start(claim: Claim) -> Finding:
         }
         of_packets = {
             name: share_of_second_version(packet, BBRv2(), reno, products, starts)
-            for name, starts in (("all together", (0.0, 0.0)), ("Reno 2 s first", (EARLIER, 0.0)),
-                                 ("version 2 first", (0.0, EARLIER)))
-        }  # fmt: skip
+            for name, starts in (
+                ("all together", (0.0, 0.0)),
+                ("Reno 2 s first", (EARLIER, 0.0)),
+                ("version 2 first", (0.0, EARLIER)),
+            )
+        }
         for engine, shares in (("fluid", of_fluid), ("packets", of_packets)):
             spread[engine, products] = max(shares.values()) - min(shares.values())
             for name, value in shares.items():
                 measured.append(
-                    Measurement(f"{products:g} products, {engine}, {name}", value,
-                                reported=program if engine == "fluid" else None,
-                                met=abs(value - program) < BAND if engine == "fluid" else None)
-                )  # fmt: skip
+                    Measurement(
+                        f"{products:g} products, {engine}, {name}",
+                        value,
+                        reported=program if engine == "fluid" else None,
+                        met=abs(value - program) < BAND if engine == "fluid" else None,
+                    )
+                )
     min_spread = min(spread["fluid", products] for products in (1.0, 4.0, 7.0))
     return Finding(
-        claim, Verdict.REFUTED if min_spread > 2.0 * BAND else Verdict.CONFIRMED,
+        claim,
+        Verdict.REFUTED if min_spread > 2.0 * BAND else Verdict.CONFIRMED,
         "If the initial rate is between half and three times the fair rate, the fluid's share varies by "
         + ", ".join(f"{spread['fluid', products]:.2f}" for products in (1.0, 4.0, 7.0))
         + " with buffers of 1, 4 and 7 products. In packet runs in which one protocol starts 2 s earlier it varies by "
-        + ", ".join(f"{spread['packets', products]:.2f}" for products in (1.0, 4.0, 7.0)) + ".",
-        measured, (),
-        ["Ten flows over 100 Mb/s, RTTs from 30 to 40 ms, drop-tail; shares of five flows of version 2 from 4 to 9 s. "
-         "The fluid is the published law with delivery rates averaged over an RTT; the program's number is its result "
-         "from fair initial shares."],
-    )  # fmt: skip
+        + ", ".join(f"{spread['packets', products]:.2f}" for products in (1.0, 4.0, 7.0))
+        + ".",
+        measured,
+        (),
+        [
+            "Ten flows over 100 Mb/s, RTTs from 30 to 40 ms, drop-tail; shares of five flows of version 2 from 4 "
+            "to 9 s. "
+            "The fluid is the published law with delivery rates averaged over an RTT; the program's number is "
+            "its result "
+            "from fair initial shares."
+        ],
+    )

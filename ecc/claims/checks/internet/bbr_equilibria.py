@@ -108,16 +108,26 @@ def bbr_deep_split(claim: Claim) -> Finding:
         zeros, right = linear.certify(line_below).unstable, linear.certify(line).unstable
         proven.append(zeros == n - 1 and right == 0)
         measured.append(
-            Measurement(f"roots at 0, split {' : '.join(f'{share:g}' for share in shares)}", str(zeros),
-                        reported=str(n - 1), met=proven[-1],
-                        note=f"proven by ball arithmetic; all others are left of {line_below:.3g}/s")
-        )  # fmt: skip
+            Measurement(
+                f"roots at 0, split {' : '.join(f'{share:g}' for share in shares)}",
+                str(zeros),
+                reported=str(n - 1),
+                met=proven[-1],
+                note=f"proven by ball arithmetic; all others are left of {line_below:.3g}/s",
+            )
+        )
     queue = DelaySystem([np.zeros((1, 1)), np.full((1, 1), -0.5 / RTT)], [0.0, 2.0 * RTT])
     proven.append(queue.certify().stable is True)
     measured.append(
-        Measurement("maximum real part of roots of the queue", float(queue.roots(1)[0].real), "1/s", reported="< 0",
-                    met=proven[-1], note="proven by balls")
-    )  # fmt: skip
+        Measurement(
+            "maximum real part of roots of the queue",
+            float(queue.roots(1)[0].real),
+            "1/s",
+            reported="< 0",
+            met=proven[-1],
+            note="proven by balls",
+        )
+    )
     for flows in (2, 5):
         for probes in (False, True):
             host = BBRv1() if probes else BBRv1(min_rtt_window=NEVER)
@@ -131,19 +141,28 @@ def bbr_deep_split(claim: Claim) -> Finding:
                 else:
                     stays.append(moved < 0.1)
                 measured.append(
-                    Measurement(f"{name}: maximum change of y in 40 s", moved, "C/N", reported="0", met=moved < 0.1,
-                                note=f"y from {now.min():.2f} to {now.max():.2f} C/N")
-                )  # fmt: skip
+                    Measurement(
+                        f"{name}: maximum change of y in 40 s",
+                        moved,
+                        "C/N",
+                        reported="0",
+                        met=moved < 0.1,
+                        note=f"y from {now.min():.2f} to {now.max():.2f} C/N",
+                    )
+                )
     holds = all(proven) and all(stays)
     low, high = (pick(evens[n, "packets"] for n in (2, 5)) for pick in (min, max))
     return Finding(
-        claim, Verdict.CONDITIONAL if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONDITIONAL if holds else Verdict.REFUTED,
         "The claim holds between probes for the RTT: at any split, N - 1 roots are 0 and all others are left of 0, and "
         "runs without ProbeRTT keep their split to the end. ProbeRTT empties the queue and makes rates more equal: "
         f"with it the maximum rate is {low:.2f} to {high:.2f} times the minimum in packet runs, and "
         f"{evens[5, 'fluid']:.1f} times in the fluid with five flows.",
-        measured, (), [f"50 Mb/s, RTT {1e3 * RTT:g} ms, a buffer of 8 products; the last flow starts 10 s later."],
-    )  # fmt: skip
+        measured,
+        (),
+        [f"50 Mb/s, RTT {1e3 * RTT:g} ms, a buffer of 8 products; the last flow starts 10 s later."],
+    )
 
 
 @check("bbr-deep-rtt", cost=4, main=False)
@@ -161,9 +180,14 @@ def bbr_deep_rtt(claim: Claim) -> Finding:
             times = " and ".join(f"{1e3 * minimum:g}" for minimum in min_rtts)
             place = "at 0 or right of it" if name == "longer" else "right of 0"
             measured.append(
-                Measurement(f"{times} ms, flows of the {name} have the link: roots {place}", str(n_roots),
-                            reported=str(stated), met=proven[-1], note="proven by ball arithmetic")
-            )  # fmt: skip
+                Measurement(
+                    f"{times} ms, flows of the {name} have the link: roots {place}",
+                    str(n_roots),
+                    reported=str(stated),
+                    met=proven[-1],
+                    note="proven by ball arithmetic",
+                )
+            )
         for engine in ENGINES:
             goodput = run(engine, min_rtts, 8.0, 0.3, 100.0, BBRv1()).goodput.sel(time=slice(50.0, None)).mean("time")
             rates = goodput.to_numpy()
@@ -172,18 +196,21 @@ def bbr_deep_rtt(claim: Claim) -> Finding:
             starved.append(short < 0.05)
             measured.append(
                 Measurement(f"{times} ms, {engine}: share of the shorter", short, reported=0.0, met=starved[-1])
-            )  # fmt: skip
+            )
     holds = all(proven) and all(order)
     verdict = Verdict.REFUTED if not holds else Verdict.CONFIRMED if all(starved) else Verdict.CONDITIONAL
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         "The equilibria are as stated, and flows with the longer RTT have more than half of the link in all runs; "
         "flows "
         f"with the shorter RTT have less than a twentieth in {sum(starved)} of {len(starved)} runs. The model of mean "
         "rates omits ProbeRTT and the RTT with 5/4 y in each cycle, in which windows are no limit while the queue is "
         "below d.",
-        measured, (), ["50 Mb/s, a buffer of 8 products of the longer RTT; 50 to 100 s."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["50 Mb/s, a buffer of 8 products of the longer RTT; 50 to 100 s."],
+    )
 
 
 @check("bbr-small-fair", cost=6, main=False)
@@ -198,10 +225,15 @@ def bbr_small_fair(claim: Claim) -> Finding:
             stated = (4 * flows + 1) * CYCLE * RTT + 4 * flows * RTT
             equal = len(set(rtts)) == 1
             measured.append(
-                Measurement(f"{flows} flows, {'40 ms' if equal else '10 to 200 ms'}: time constant", slow, "s",
-                            reported=stated if equal else None, met=proven[-1], note="stable, proven by ball "
-                                                                                     "arithmetic")
-            )  # fmt: skip
+                Measurement(
+                    f"{flows} flows, {'40 ms' if equal else '10 to 200 ms'}: time constant",
+                    slow,
+                    "s",
+                    reported=stated if equal else None,
+                    met=proven[-1],
+                    note="stable, proven by ball arithmetic",
+                )
+            )
     for flows in (2, 4, 8):
         for engine, seeds in (("fluid", 1), ("packets", 3)):
             runs = [run(engine, [RTT] * flows, 0.2, 10.0, 90.0, BBRv1(), seed) for seed in range(seeds)]
@@ -212,23 +244,27 @@ def bbr_small_fair(claim: Claim) -> Finding:
             jain = float(np.mean(flows / (rates**2).sum(axis=1)))
             fair[flows, engine] = jain
             measured.append(
-                Measurement(f"{flows} flows, {engine}: Jain's index", jain, reported=1.0, met=jain > 0.95,
-                            note=f"rates from {rates.min():.2f} to {rates.max():.2f} of the fair rate")
-            )  # fmt: skip
+                Measurement(
+                    f"{flows} flows, {engine}: Jain's index",
+                    jain,
+                    reported=1.0,
+                    met=jain > 0.95,
+                    note=f"rates from {rates.min():.2f} to {rates.max():.2f} of the fair rate",
+                )
+            )
     holds = all(proven)
-    verdict = (
-        Verdict.REFUTED if not holds else
-        Verdict.CONFIRMED if min(fair.values()) > 0.95 else Verdict.CONDITIONAL
-    )  # fmt: skip
+    verdict = Verdict.REFUTED if not holds else Verdict.CONFIRMED if min(fair.values()) > 0.95 else Verdict.CONDITIONAL
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         "The equilibrium is stable in mean rates for all RTTs, with the stated time constant. In packet runs flows "
         "probe at random times, and Jain's index is at least "
         f"{min(v for (_, e), v in fair.items() if e == 'packets'):.3f}. In the fluid flows probe in turns, and the "
         f"index is {min(v for (_, e), v in fair.items() if e == 'fluid'):.2f} with eight flows.",
-        measured, (),
+        measured,
+        (),
         ["50 Mb/s, RTT 40 ms, a buffer of a fifth of a product; the last flow starts 10 s later; 50 to 90 s."],
-    )  # fmt: skip
+    )
 
 
 def beside_cubic(
@@ -293,21 +329,32 @@ def bbr_cubic_half(claim: Claim) -> Finding:
             far += [is_right for is_right, probe in zip(right, made, strict=True) if abs(probe.before - 0.5) > 0.1]
             last = made[-6:]
             measured.append(
-                Measurement(f"{capacity / 1e6:g} Mb/s, {1e3 * rtt:g} ms, {products:g} products: probes as stated",
-                            f"{sum(right)} of {len(right)}", met=sum(right) > 0.8 * len(right),
-                            note="shares before the last probes " + ", ".join(f"{probe.before:.2f}" for probe in last))
-            )  # fmt: skip
+                Measurement(
+                    f"{capacity / 1e6:g} Mb/s, {1e3 * rtt:g} ms, {products:g} products: probes as stated",
+                    f"{sum(right)} of {len(right)}",
+                    met=sum(right) > 0.8 * len(right),
+                    note="shares before the last probes " + ", ".join(f"{probe.before:.2f}" for probe in last),
+                )
+            )
     return Finding(
-        claim, Verdict.CONFIRMED if np.mean(agree) > 0.95 else
-        Verdict.CONDITIONAL if np.mean(agree) > 0.75 else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED
+        if np.mean(agree) > 0.95
+        else Verdict.CONDITIONAL
+        if np.mean(agree) > 0.75
+        else Verdict.REFUTED,
         f"The share changes as stated after {sum(agree)} of {len(agree)} probes, and after {sum(far)} of {len(far)} "
         f"probes at shares more than a tenth from a half. The measured RTT is within 30 % of the stated one in "
         f"{np.mean(near):.0%} of the probes. With RTTs of 20 ms the share can cross a half between two probes and "
         "swings with every other probe; with 100 ms it approaches a half in steps.",
-        measured, (),
-        ["One flow against one of CUBIC, packet runs, RACK-TLP, drop-tail, 150 s; shares in the 1.5 s before a probe, "
-         "and 6 to 9 s after it."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            "One flow against one of CUBIC, packet runs, RACK-TLP, drop-tail, 150 s; shares in the 1.5 s before "
+            "a probe, "
+            "and 6 to 9 s after it."
+        ],
+    )
 
 
 @check("bbr-cubic-oscillation", cost=12, main=False)
@@ -316,20 +363,25 @@ def bbr_cubic_oscillation(claim: Claim) -> Finding:
     measured = []
     swings: dict[str, dict[tuple[float, float, float], float]] = {}
     hosts: dict[str, tuple[str, Protocol]] = {
-        "fluid": ("fluid", BBRv1()), "packets": ("packets", BBRv1()),
+        "fluid": ("fluid", BBRv1()),
+        "packets": ("packets", BBRv1()),
         "packets without ProbeRTT": ("packets", BBRv1(min_rtt_window=NEVER)),
         "packets of NewReno": ("packets", NewReno(transport="rack")),
-    }  # fmt: skip
+    }
     for capacity, rtt in PATHS:
         for products in BUFFERS:
             for name, (engine, host) in hosts.items():
                 mean, low, high = swing(engine, capacity, rtt, products, host)
                 swings.setdefault(name, {})[capacity, rtt, products] = high - low
                 measured.append(
-                    Measurement(f"{capacity / 1e6:g} Mb/s, {1e3 * rtt:g} ms, {products:g} products, {name}: swing",
-                                high - low, "of the link", met=high - low > OSCILLATES if name == "packets" else None,
-                                note=f"share {mean:.2f}, {low:.2f} to {high:.2f}")
-                )  # fmt: skip
+                    Measurement(
+                        f"{capacity / 1e6:g} Mb/s, {1e3 * rtt:g} ms, {products:g} products, {name}: swing",
+                        high - low,
+                        "of the link",
+                        met=high - low > OSCILLATES if name == "packets" else None,
+                        note=f"share {mean:.2f}, {low:.2f} to {high:.2f}",
+                    )
+                )
     often = {name: sum(size > OSCILLATES for size in of.values()) for name, of in swings.items()}
     total = len(PATHS) * len(BUFFERS)
     times = np.arange(round(DURATION)) + 1.0
@@ -338,20 +390,26 @@ def bbr_cubic_oscillation(claim: Claim) -> Finding:
         for name, (engine, host) in hosts.items()
     }
     picture = Picture.of(
-        states_figure(times, {"share against CUBIC": series}), "Shares of BBR against CUBIC",
+        states_figure(times, {"share against CUBIC": series}),
+        "Shares of BBR against CUBIC",
         "50 Mb/s, RTT 20 ms, 4 bandwidth-delay products.",
-    )  # fmt: skip
+    )
     large = [size > OSCILLATES for (_, _, products), size in swings["packets"].items() if products >= 2.0]
     shallow = [size > OSCILLATES for (_, _, products), size in swings["packets"].items() if products < 2.0]
     return Finding(
-        claim, Verdict.CONDITIONAL if often["packets"] > total / 2 else Verdict.REFUTED,
+        claim,
+        Verdict.CONDITIONAL if often["packets"] > total / 2 else Verdict.REFUTED,
         f"In packet runs the share swings by more than a fifth of the link in {often['packets']} of {total} networks: "
         f"in {sum(large)} of {len(large)} with buffers of at least 2 products, by up to "
         f"{max(swings['packets'].values()):.2f}, and in {sum(shallow)} of {len(shallow)} with smaller buffers. Without "
         f"ProbeRTT it swings in {often['packets without ProbeRTT']} networks, with NewReno instead of BBR in "
         f"{often['packets of NewReno']}, and in the fluid in {often['fluid']}.",
-        measured, [picture],
-        ["One flow against one of CUBIC, RACK-TLP, drop-tail, 1500-byte packets; shares of goodput per second, 50 to "
-         "100 s; a swing is from the 5 % to the 95 % quantile. The abstract of the paper was read; its conditions "
-         "and bounds are not known here."],
-    )  # fmt: skip
+        measured,
+        [picture],
+        [
+            "One flow against one of CUBIC, RACK-TLP, drop-tail, 1500-byte packets; shares of goodput per "
+            "second, 50 to "
+            "100 s; a swing is from the 5 % to the 95 % quantile. The abstract of the paper was read; its conditions "
+            "and bounds are not known here."
+        ],
+    )

@@ -41,21 +41,30 @@ def compound_window(claim: Claim) -> Finding:
         measured_window, stated = mean_window(loss), host.mean_window(loss, random=True)
         ratios.append(measured_window / stated)
         measured.append(
-            Measurement(f"mean window, {loss:g} lost", measured_window, "packets", stated,
-                        "reported value: our closed form of the limit",
-                        met=abs(ratios[-1] - 1.0) < 0.1 if loss in SMALL else None)
-        )  # fmt: skip
+            Measurement(
+                f"mean window, {loss:g} lost",
+                measured_window,
+                "packets",
+                stated,
+                "reported value: our closed form of the limit",
+                met=abs(ratios[-1] - 1.0) < 0.1 if loss in SMALL else None,
+            )
+        )
     power = log(mean_window(SMALL[0]) / mean_window(SMALL[1])) / log(SMALL[0] / SMALL[1])
     measured.append(
-        Measurement(f"power of the loss rate, {SMALL[0]:g} to {SMALL[1]:g}", power, reported=-0.8,
-                    met=abs(power + 0.8) < 0.05)
-    )  # fmt: skip
+        Measurement(
+            f"power of the loss rate, {SMALL[0]:g} to {SMALL[1]:g}", power, reported=-0.8, met=abs(power + 0.8) < 0.05
+        )
+    )
     holds = all(measurement.met is not False for measurement in measured)
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"As the loss rate falls, mean windows approach the closed form of the limit, from {ratios[0]:.2f} to "
         f"{ratios[-1]:.2f} times its value, and scale with p^{power:.2f}; the exponent of the limit is -1/(2 - k).",
-        measured, (), [
+        measured,
+        (),
+        [
             f"Two flows of 1500-byte packets, SACK, {1e3 * RTT:g} ms, on 10 Gb/s, no queue, about {LOST} losses per "
             "flow.",
             "The abstract of the paper was read. The closed form is ours: Compound.mean_window(loss, "
@@ -63,7 +72,7 @@ def compound_window(claim: Claim) -> Finding:
             "It neglects low_window, 41 packets, and RTTs without growth at a loss; at 0.001, losses are 15 RTTs "
             "apart.",
         ],
-    )  # fmt: skip
+    )
 
 
 @lru_cache
@@ -88,22 +97,28 @@ def compound_reno(claim: Claim) -> Finding:
             compounds, renos = shares(Compound(transport="sack", adaptive=adaptive), packets)
             retained[adaptive, packets] = renos / alone
             measured.append(
-                Measurement(f"buffer of {packets} packets per flow, gamma {'adaptive' if adaptive else 'fixed'}",
-                            100.0 * renos / alone, "% of Reno's share against Reno",
-                            note=f"Compound {compounds:.1%}, Reno {renos:.1%} of the link")
-            )  # fmt: skip
+                Measurement(
+                    f"buffer of {packets} packets per flow, gamma {'adaptive' if adaptive else 'fixed'}",
+                    100.0 * renos / alone,
+                    "% of Reno's share against Reno",
+                    note=f"Compound {compounds:.1%}, Reno {renos:.1%} of the link",
+                )
+            )
     large, small = retained[False, PER_FLOW[0]], retained[False, PER_FLOW[2]]
     tuned, minimal = retained[True, PER_FLOW[2]], retained[True, PER_FLOW[3]]
     holds = large > 0.9 and small < 0.6
     restored = tuned > 0.9 and minimal > 0.9
     return Finding(
-        claim, Verdict.REFUTED if not holds else Verdict.CONFIRMED if restored else Verdict.CONDITIONAL,
+        claim,
+        Verdict.REFUTED if not holds else Verdict.CONFIRMED if restored else Verdict.CONDITIONAL,
         f"With a buffer of {PER_FLOW[0]} packets per flow Reno keeps {large:.0%} of its share against itself, with "
         f"{PER_FLOW[2]} packets {small:.0%}. An adaptive gamma raises this to {tuned:.0%}, but with {PER_FLOW[3]} "
         f"packets, the minimum of gamma, Reno keeps only {minimal:.0%}.",
-        measured, (), [
+        measured,
+        (),
+        [
             f"Four flows of each, {1e-6 * CAPACITY:g} Mb/s, {1e3 * SHORT:g} ms, 1500-byte packets, SACK; the second "
             f"half of {SECONDS:g} s, one draw of start times.",
             "The adaptation of gamma is described in ecc/models/compound.py.",
         ],
-    )  # fmt: skip
+    )

@@ -104,9 +104,10 @@ def lyapunov(w: float, B: float, alpha: float, beta: float, k: float) -> float:
     def along(x: float, y: float) -> tuple[float, ...]:
         """Return second and third directional derivatives of the slope over w, along (x w, y w) in (now, then)."""
         coefficients = taylor(
-            slope, {"now": w, "then": w, "pipe": at.pipe, "B": B, "alpha": alpha, "beta": beta, "k": k},
+            slope,
+            {"now": w, "then": w, "pipe": at.pipe, "B": B, "alpha": alpha, "beta": beta, "k": k},
             {"now": x * w, "then": y * w},
-        )  # fmt: skip
+        )
         return 2.0 * coefficients[2] / w, 6.0 * coefficients[3] / w
 
     # second (xx, yy, xy) and third (xxx, yyy, xxy, xyy) derivatives from directional derivatives
@@ -125,9 +126,11 @@ def lyapunov(w: float, B: float, alpha: float, beta: float, k: float) -> float:
     twice = second(q, q) / characteristic(2j * omega)
     mean = second(q, c) / characteristic(0j)
     cubed = (
-        xxx + yyy * q[1] * q[1] * c[1]
-        + xxy * (q[0] * q[0] * c[1] + 2.0 * q[1]) + xyy * (q[1] * q[1] + 2.0 * q[1] * c[1])
-    )  # fmt: skip
+        xxx
+        + yyy * q[1] * q[1] * c[1]
+        + xxy * (q[0] * q[0] * c[1] + 2.0 * q[1])
+        + xyy * (q[1] * q[1] + 2.0 * q[1] * c[1])
+    )
     force = cubed + 2.0 * second(q, (mean, mean)) + second(c, (twice, twice * cmath.exp(-2j * omega)))
     return float((force / (1.0 - at.b * cmath.exp(-1j * omega)) / 2.0).real / omega)
 
@@ -174,11 +177,15 @@ def compound_hopf(claim: Claim) -> Finding:
         kinds.append(lyapunov(w, critical, alpha, beta, k))
         at = loop(w, critical, alpha, beta, k)
         measured.append(
-            Measurement(f"window of {w:g} packets: maximum buffer for "
-                        "stability", critical, "packets", met=all(proven[-2:]),
-                        note=f"sufficient: {acos(0.0) / (alpha * w ** (k - 1.0)):.4g}; period "
-                        f"{4.0 * acos(0.0) / sqrt(at.b**2 - at.a**2):.3f} RTTs; coefficient {kinds[-1]:.4f}")
-        )  # fmt: skip
+            Measurement(
+                f"window of {w:g} packets: maximum buffer for stability",
+                critical,
+                "packets",
+                met=all(proven[-2:]),
+                note=f"sufficient: {acos(0.0) / (alpha * w ** (k - 1.0)):.4g}; period "
+                f"{4.0 * acos(0.0) / sqrt(at.b**2 - at.a**2):.3f} RTTs; coefficient {kinds[-1]:.4f}",
+            )
+        )
     w = WINDOWS[2]
     critical = critical_buffer(w, alpha, beta, k)
     below, above = (swing(*run(w, share * critical, alpha, beta, k, 0.02)) for share in (1.0 - FAR, 1.0 + FAR))
@@ -196,9 +203,13 @@ def compound_hopf(claim: Claim) -> Finding:
     ]
     factor = critical_factor(1.0, 0.5, 0.0)
     measured.append(
-        Measurement("Reno without a buffer: arrivals over the capacity at the boundary", factor, reported=RENO_FACTOR,
-                    met=abs(factor - RENO_FACTOR) < 1e-4)
-    )  # fmt: skip
+        Measurement(
+            "Reno without a buffer: arrivals over the capacity at the boundary",
+            factor,
+            reported=RENO_FACTOR,
+            met=abs(factor - RENO_FACTOR) < 1e-4,
+        )
+    )
     measured.append(
         Measurement(
             "Compound without a buffer: arrivals over the capacity at the boundary", critical_factor(alpha, beta, k)
@@ -206,14 +217,18 @@ def compound_hopf(claim: Claim) -> Finding:
     )
     holds = all(proven) and max(kinds) < 0.0 and all(measurement.met is not False for measurement in measured)
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         "The equilibrium is stable if and only if tau sqrt(b^2 - a^2) < arccos(-a/b), proven on either side of the "
         f"boundary for windows of {WINDOWS[0]:g} to {WINDOWS[-1]:g} packets; a stable cycle begins there. For Reno "
         f"without a buffer this condition gives the published factor, {factor:.4f}.",
-        measured, [picture()],
-        ["One link, equal flows, constant RTTs. The abstracts of both papers were read; model and condition are "
-         "derived here and hold for our model. Its delay windows never decrease: queues are shorter than gamma."],
-    )  # fmt: skip
+        measured,
+        [picture()],
+        [
+            "One link, equal flows, constant RTTs. The abstracts of both papers were read; model and condition are "
+            "derived here and hold for our model. Its delay windows never decrease: queues are shorter than gamma."
+        ],
+    )
 
 
 def picture() -> Picture:

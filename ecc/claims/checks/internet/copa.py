@@ -83,20 +83,28 @@ def copa_equilibrium(claim: Claim) -> Finding:
         off.append(float(np.abs(late / stated - 1.0).max()))
         name = ", ".join(f"{delta:g} and {1e3 * rtt:g} ms" for delta, rtt in zip(deltas, rtts, strict=True))
         measured.append(
-            Measurement(f"rates for delta and RTT of {name}", ", ".join(f"{1e-6 * x:.2f}" for x in late), "Mb/s",
-                        reported=", ".join(f"{1e-6 * x:.2f}" for x in stated), met=off[-1] < 0.1,
-                        note=f"sum of delta d rate {float((late * np.array(deltas)).mean()) * wait / (8 * PACKET):.2f}")
-        )  # fmt: skip
+            Measurement(
+                f"rates for delta and RTT of {name}",
+                ", ".join(f"{1e-6 * x:.2f}" for x in late),
+                "Mb/s",
+                reported=", ".join(f"{1e-6 * x:.2f}" for x in stated),
+                met=off[-1] < 0.1,
+                note=f"sum of delta d rate {float((late * np.array(deltas)).mean()) * wait / (8 * PACKET):.2f}",
+            )
+        )
     holds = max(off) < 0.1
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.CONDITIONAL if min(off) < 0.1 else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.CONDITIONAL if min(off) < 0.1 else Verdict.REFUTED,
         f"Rates are proportional to 1/delta within {off[0]:.0%} if RTTs are equal. With RTTs of 20 to 100 ms they "
         "differ "
         f"by {off[1]:.0%} with one delta, and by {off[2]:.0%} with three; the flow with the longest RTT has the "
         "highest "
         "rate.",
-        measured, (), ["48 Mb/s, 1500-byte packets, no loss; 20 to 120 s. Notes give the mean of delta d x."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["48 Mb/s, 1500-byte packets, no loss; 20 to 120 s. Notes give the mean of delta d x."],
+    )
 
 
 @check("copa-cycle", cost=2)
@@ -122,12 +130,15 @@ def copa_cycle(claim: Claim) -> Finding:
     near = [period for period in periods if abs(period - 5.0) < 0.5]
     verdict = Verdict.REFUTED if not swing or not near else Verdict.CONFIRMED if len(near) == len(periods) else None
     return Finding(
-        claim, verdict or Verdict.CONDITIONAL,
+        claim,
+        verdict or Verdict.CONDITIONAL,
         f"Queues swing by {min(swings):.1f} to {max(swings):.1f} packets/delta per flow, with a period of "
         f"{min(periods):.1f} to {max(periods):.1f} RTTs that include the mean queue. The period is 5 RTTs if the queue "
         "is small compared with the bandwidth-delay product, and shorter otherwise.",
-        measured, (), ["RTT 100 ms, 1500-byte packets; 30 to 60 s."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["RTT 100 ms, 1500-byte packets; 30 to 60 s."],
+    )
 
 
 def drift(window: float) -> tuple[float, float]:
@@ -148,30 +159,42 @@ def drift(window: float) -> tuple[float, float]:
 def copa_base(claim: Claim) -> Finding:
     """Measure the minimum queue in Copa's cycles, for short and long target queues N/delta and several starts."""
     measured, empties = [], []
-    for flows, rtt, delta, apart in ((2, 0.1, 0.1, 3.0), (5, 0.1, 0.1, 3.0), (10, 0.1, 0.5, 3.0), (5, 0.02, 0.1, 0.0),
-                                     (10, 0.02, 0.1, 0.0), (10, 0.02, 0.1, 3.0)):  # fmt: skip
+    for flows, rtt, delta, apart in (
+        (2, 0.1, 0.1, 3.0),
+        (5, 0.1, 0.1, 3.0),
+        (10, 0.1, 0.5, 3.0),
+        (5, 0.02, 0.1, 0.0),
+        (10, 0.02, 0.1, 0.0),
+        (10, 0.02, 0.1, 3.0),
+    ):
         measurement = cycle(flows, rtt, delta, CAPACITY, apart)
         empties.append(measurement.minimum < 0.3)
         wire = CAPACITY * rtt / (8.0 * PACKET)
         measured.append(
             Measurement(
                 f"minimum queue, {flows} flows, {1e3 * rtt:g} ms, delta {delta:g}, starts {apart:g} s apart",
-                                measurement.minimum, "1/delta packets per flow", reported=0.0, met=empties[-1],
-                                note=f"mean {measurement.mean:.2f}; N/delta is {flows / delta / wire:.2f} "
-                                     "bandwidth-delay products",
+                measurement.minimum,
+                "1/delta packets per flow",
+                reported=0.0,
+                met=empties[-1],
+                note=f"mean {measurement.mean:.2f}; N/delta is {flows / delta / wire:.2f} bandwidth-delay products",
             )
-        )  # fmt: skip
+        )
     late, lasting = drift(10.0), drift(1e3)[1]
     verdict = Verdict.CONFIRMED if all(empties) else Verdict.CONDITIONAL if any(empties) else Verdict.REFUTED
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         "The queue empties if N/delta packets are few compared with the bandwidth-delay product. If they are 0.6 of it "
         "or more, it does not empty, and every 10 s flows mistake the remaining queue for part of the path: the mean "
         f"queue of five flows grows from {late[0]:.1f} to {late[1]:.1f} N/delta between 10 and 120 s, and only to "
         f"{lasting:.1f} if the minimum RTT never expires."
-        if verdict is Verdict.CONDITIONAL else "The queue empties in all cases or in no case.",
-        measured, (), ["48 Mb/s, 1500-byte packets; 30 to 60 s."],
-    )  # fmt: skip
+        if verdict is Verdict.CONDITIONAL
+        else "The queue empties in all cases or in no case.",
+        measured,
+        (),
+        ["48 Mb/s, 1500-byte packets; 30 to 60 s."],
+    )
 
 
 @check("copa-competitive", cost=2)
@@ -192,15 +215,23 @@ def copa_competitive(claim: Claim) -> Finding:
                 both[mode] = float(run.goodput[20:, :2].sum("flow").mean()) / CAPACITY
             shares[name, products] = both["auto"]
             measured.append(
-                Measurement(f"share against {name}, buffer of {products:g} C RTT", both["auto"], reported=0.5,
-                            met=abs(both["auto"] - 0.5) < 0.15, note=f"{both['default']:.2f} without switching")
-            )  # fmt: skip
+                Measurement(
+                    f"share against {name}, buffer of {products:g} C RTT",
+                    both["auto"],
+                    reported=0.5,
+                    met=abs(both["auto"] - 0.5) < 0.15,
+                    note=f"{both['default']:.2f} without switching",
+                )
+            )
     good = [key for key, share in shares.items() if abs(share - 0.5) < 0.15]
     verdict = Verdict.CONFIRMED if len(good) == len(shares) else Verdict.CONDITIONAL if good else Verdict.REFUTED
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         f"Copa's half of the flows has {min(shares.values()):.2f} to {max(shares.values()):.2f} of the link. The share "
         f"is fair within 0.15 in {len(good)} of {len(shares)} cases and decreases with the buffer, above all against "
         "CUBIC.",
-        measured, (), ["48 Mb/s, RTT 50 ms, 1500-byte packets, starts 0.1 s apart, drop-tail; 20 to 120 s."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["48 Mb/s, RTT 50 ms, 1500-byte packets, starts 0.1 s apart, drop-tail; 20 to 120 s."],
+    )

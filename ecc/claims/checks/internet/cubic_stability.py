@@ -105,9 +105,15 @@ def run(
     """Return times [s], M and W [packets] of a run from the initial state (M + m, s)."""
     point = equilibrium(capacity, rtt)
     solution = solve_dde(
-        derivative, (0.0, duration), np.array([point.M + m, s]), [rtt], rtol=rtol, atol=0.1 * rtol,
-        max_step=0.2 * point.s, args=(STEEPNESS, CUT, capacity, rtt),
-    )  # fmt: skip
+        derivative,
+        (0.0, duration),
+        np.array([point.M + m, s]),
+        [rtt],
+        rtol=rtol,
+        atol=0.1 * rtol,
+        max_step=0.2 * point.s,
+        args=(STEEPNESS, CUT, capacity, rtt),
+    )
     M, s_then = solution.y
     return solution.t, M, STEEPNESS * (s_then - np.cbrt(CUT * M / STEEPNESS)) ** 3 + M
 
@@ -155,10 +161,15 @@ def cubic_stable(claim: Claim) -> Finding:
         low, high = proven(capacity, rtt)
         certain.append(right == [1, 0] and low > 0.0)
         measured.append(
-            Measurement(f"{name}: c l kappa^3", 0.5 * (low + high), "1/(packets^2 s)", reported="> 0", met=certain[-1],
-                        note=f"within {high - low:.1g}; one root right of -0.9 l, none right of 0.01 l, by ball "
-                             "arithmetic")
-        )  # fmt: skip
+            Measurement(
+                f"{name}: c l kappa^3",
+                0.5 * (low + high),
+                "1/(packets^2 s)",
+                reported="> 0",
+                met=certain[-1],
+                note=f"within {high - low:.1g}; one root right of -0.9 l, none right of 0.01 l, by ball arithmetic",
+            )
+        )
         m = sqrt(SLOW / (STEEPNESS * point.kappa**3))
         duration = 4.0 / (SLOW * losses)  # m decays to a third
         slow = point.s - m * point.s**2 / rtt
@@ -168,27 +179,41 @@ def cubic_stable(claim: Claim) -> Finding:
         shares[name] = basin(capacity, rtt)
         low, high = shares[name]
         measured.append(
-            Measurement(f"{name}: m(t)/m(0), t = "
-                        f"{duration:.3g} s", final_m / m, reported=stated / m, met=off[-1] < 0.05,
-                        note=f"window {point.M:.1f} packets, roots {roots[0].real:.2g} and {roots[1].real:.3g}/s")
-        )  # fmt: skip
+            Measurement(
+                f"{name}: m(t)/m(0), t = {duration:.3g} s",
+                final_m / m,
+                reported=stated / m,
+                met=off[-1] < 0.05,
+                note=f"window {point.M:.1f} packets, roots {roots[0].real:.2g} and {roots[1].real:.3g}/s",
+            )
+        )
         measured.append(
-            Measurement(f"{name}: returns from", 100.0 * low, "% of its window",
-                        note="or more" if low == high else f"not from {100.0 * high:.3g} %")
-        )  # fmt: skip
+            Measurement(
+                f"{name}: returns from",
+                100.0 * low,
+                "% of its window",
+                note="or more" if low == high else f"not from {100.0 * high:.3g} %",
+            )
+        )
     smallest = min(high for low, high in shares.values())
     lasting = [name for name, (low, high) in shares.items() if low < high]
     return Finding(
-        claim, Verdict.CONFIRMED if max(off) < 0.05 and all(certain) else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if max(off) < 0.05 and all(certain) else Verdict.REFUTED,
         "As the paper proves, linearization fails, and the equilibrium is stable for all parameters. The paper bounds "
         f"the decay by t^(-1/4); perturbations decay as t^(-1/2), which runs confirm to {max(off):.1%}. In "
         f"{len(lasting)} of {len(LOOPS)} loops a larger perturbation ends in lasting oscillations, in one loop from "
         f"{100.0 * smallest:.3g} % of the window."
-        if lasting else f"Perturbations of {LARGEST:.0%} of the window decay as t^(-1/2) in all loops.",
-        measured, [picture()],
-        ["Constant RTTs, no buffer, losses p = max(1 - C tau/W, 0), equations (1), (3) and (7) of the paper; C = 0.4 "
-         "and b = 0.3 of RFC 9438, while the paper's runs have b = 0.2."],
-    )  # fmt: skip
+        if lasting
+        else f"Perturbations of {LARGEST:.0%} of the window decay as t^(-1/2) in all loops.",
+        measured,
+        [picture()],
+        [
+            "Constant RTTs, no buffer, losses p = max(1 - C tau/W, 0), equations (1), (3) and (7) of the paper; "
+            "C = 0.4 "
+            "and b = 0.3 of RFC 9438, while the paper's runs have b = 0.2."
+        ],
+    )
 
 
 class Losses(NamedTuple):
@@ -226,35 +251,46 @@ def cubic_decay(claim: Claim) -> Finding:
         if swing > 0.1:
             moving.append(swing)
             measured.append(
-                Measurement(f"{name}: M late", f"{losses.late.min():.1f} to {losses.late.max():.1f}", "packets",
-                            note=note)
-            )  # fmt: skip
+                Measurement(
+                    f"{name}: M late", f"{losses.late.min():.1f} to {losses.late.max():.1f}", "packets", note=note
+                )
+            )
         elif abs(losses.M[1] - end) < 0.01:
             remaining.append(0.0)
             measured.append(
-                Measurement(f"{name}: deviation of M after the second loss", abs(float(losses.M[1]) - end), "packets",
-                            note=note)
-            )  # fmt: skip
+                Measurement(
+                    f"{name}: deviation of M after the second loss", abs(float(losses.M[1]) - end), "packets", note=note
+                )
+            )
         else:
             ratio = abs(float((losses.M[4] - end) / (losses.M[1] - end)))
             stated = sqrt(float(losses.times[1] / losses.times[4]))
             remaining.append(ratio)
             measured.append(
-                Measurement(f"{name}: deviation of M after the fifth loss over that after the second", ratio,
-                            reported=stated, met=abs(ratio / stated - 1.0) < 0.2,
-                            note=f"{losses.M[1] - end:.2f} packets after the second; {note}")
-            )  # fmt: skip
+                Measurement(
+                    f"{name}: deviation of M after the fifth loss over that after the second",
+                    ratio,
+                    reported=stated,
+                    met=abs(ratio / stated - 1.0) < 0.2,
+                    note=f"{losses.M[1] - end:.2f} packets after the second; {note}",
+                )
+            )
     ranges = [sqrt(SLOW / (STEEPNESS * equilibrium(*loop).kappa ** 3)) for loop in LOOPS]
     return Finding(
-        claim, Verdict.NOT_COMPARABLE,
+        claim,
+        Verdict.NOT_COMPARABLE,
         f"The law holds only for deviations below {max(ranges):.1g} packets, but losses are whole packets, and each "
         f"sets M to W. In {len(remaining)} of {len(LOOPS)} loops M returns with the first losses or geometrically: "
         f"its deviation after the fifth loss is at most {max(remaining):.2f} of that after the second. In "
         f"{len(moving)} loops, with RTTs of one second, M does not settle.",
-        measured, (),
-        [f"One flow, no fast convergence, a link that is {FASTER - 1.0:.0%} faster for 40 intervals between losses; a "
-                 f"buffer of {BUFFER:.0%} of a product, or 3 packets."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            f"One flow, no fast convergence, a link that is {FASTER - 1.0:.0%} faster for 40 intervals between "
+            "losses; a "
+            f"buffer of {BUFFER:.0%} of a product, or 3 packets."
+        ],
+    )
 
 
 def picture() -> Picture:

@@ -73,20 +73,30 @@ def prague_rate(claim: Claim) -> Finding:
             stated, random = (Prague(transport="sack").mean_rate(p, rtt, PACKET, random=way) for way in (False, True))
             factors.append(rate / stated)
             measured.append(
-                Measurement(f"rate, p = {p:g}, RTT {1e3 * rtt:g} ms", 1e-6 * rate, "Mb/s", reported=1e-6 * stated,
-                            note=f"{1e-6 * random:.3g} by random marks", met=abs(factors[-1] - 1.0) < 0.05)
-            )  # fmt: skip
+                Measurement(
+                    f"rate, p = {p:g}, RTT {1e3 * rtt:g} ms",
+                    1e-6 * rate,
+                    "Mb/s",
+                    reported=1e-6 * stated,
+                    note=f"{1e-6 * random:.3g} by random marks",
+                    met=abs(factors[-1] - 1.0) < 0.05,
+                )
+            )
     low, high = min(factors), max(factors)
     near = high < 1.05 * low
     verdict = Verdict.REFUTED if not near else Verdict.CONFIRMED if 0.95 < low < high < 1.05 else Verdict.CONDITIONAL
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         f"Rates scale with (1 - p)/p and do not depend on RTTs below 25 ms. With random marks they are {low:.2f} to "
         f"{high:.2f} times the stated rates: some virtual RTTs have no mark, which replaces 2 (1 - p) by 1 - p + "
         "sqrt((1 - p)(3 - p))."
-        if near else f"Rates are {low:.2f} to {high:.2f} times the stated rates.",
-        measured, (), [f"1 Gb/s, 1500-byte packets, one flow, marks at random with a fixed p; {5 * DURATION:g} s."],
-    )  # fmt: skip
+        if near
+        else f"Rates are {low:.2f} to {high:.2f} times the stated rates.",
+        measured,
+        (),
+        [f"1 Gb/s, 1500-byte packets, one flow, marks at random with a fixed p; {5 * DURATION:g} s."],
+    )
 
 
 @lru_cache
@@ -116,20 +126,29 @@ def prague_rtt(claim: Claim) -> Finding:
         )
         off += [abs(ratio - 1.0)] if rtt < REFERENCE else []
         measured.append(
-            Measurement(f"goodput at {1e3 * rtt:g} ms over that at 25 ms", ratio,
-                        reported=1.0 if rtt < REFERENCE else None, met=off[-1] < 0.15 if rtt < REFERENCE else None,
-                        note=f"{plain:.2f} without virtual RTTs; NewReno {reno:.2f}")
-        )  # fmt: skip
+            Measurement(
+                f"goodput at {1e3 * rtt:g} ms over that at 25 ms",
+                ratio,
+                reported=1.0 if rtt < REFERENCE else None,
+                met=off[-1] < 0.15 if rtt < REFERENCE else None,
+                note=f"{plain:.2f} without virtual RTTs; NewReno {reno:.2f}",
+            )
+        )
     holds = max(off) < 0.15
     return Finding(
-        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"For RTTs of 1 to 20 ms, rates differ from those at 25 ms by at most {max(off):.0%}. Above 25 ms rates fall "
         f"faster than 1/RTT: at 100 ms the ratio is {two_by_two(Prague(transport='sack'), 0.1):.2f}, but equal windows "
         f"would give {REFERENCE / 0.1:.2f}. The reason is that step marks of the low-latency queue occur in bursts.",
-        measured, (),
-        ["DualPI2() of 40 Mb/s, two flows of each RTT, 1500-byte packets; RTTs without queueing; 20 to 120 s, mean of "
-                 "two seeds. NewReno also has the classic queue's 15 ms."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            "DualPI2() of 40 Mb/s, two flows of each RTT, 1500-byte packets; RTTs without queueing; 20 to 120 s, "
+            "mean of "
+            "two seeds. NewReno also has the classic queue's 15 ms."
+        ],
+    )
 
 
 @check("prague-coexistence", cost=15, main=False)
@@ -151,13 +170,18 @@ def prague_coexistence(claim: Claim) -> Finding:
     verdict = Verdict.CONFIRMED if len(good) == len(ratios) else Verdict.CONDITIONAL if good else Verdict.REFUTED
     at_10 = [ratio for (_, rtt, n, m), ratio in ratios.items() if rtt == 0.01 and n == m]
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         f"A Prague flow has {min(ratios.values()):.2f} to {max(ratios.values()):.2f} times the rate of a classic flow, "
         f"within a factor of 2 in {len(good)} of {len(ratios)} cases. At 10 ms (25 ms with the classic queue) and with "
         f"equal numbers of both, the ratio is {min(at_10):.2f} to {max(at_10):.2f}: k = 2 is right if classic flows "
         "also have the virtual RTT.",
-        measured, (),
-        ["DualPI2() of 40 Mb/s, 1500-byte packets, base RTTs as stated; classic flows are not ECT; 20 to 120 s, mean "
-         "of "
-         "two seeds. Roughly equal: within a factor of 2."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            "DualPI2() of 40 Mb/s, 1500-byte packets, base RTTs as stated; classic flows are not ECT; 20 to 120 "
+            "s, mean "
+            "of "
+            "two seeds. Roughly equal: within a factor of 2."
+        ],
+    )

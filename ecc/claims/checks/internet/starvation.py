@@ -187,11 +187,15 @@ def starved(name: str, scale: float = 1.0) -> Starved:
     late = slice(round(settled / sample) + 1, None)
     free = run(shared_link(capacity, fast, rtt, (0.0, 0.0)), [])
     return Starved(
-        (ranges[0], ranges[1]), max(high - low, high2 - low2), abs(high - high2),
+        (ranges[0], ranges[1]),
+        max(high - low, high2 - low2),
+        abs(high - high2),
         max(float((path.departure - path.shared)[path.arrival > settled].max()) for path in paths),
-        together.goodput[late].mean("time").to_numpy(), free.goodput[late].mean("time").to_numpy(),
-        all(np.array_equal(path.departure, then.departure) for path, then in zip(paths, alone, strict=True)), paths,
-    )  # fmt: skip
+        together.goodput[late].mean("time").to_numpy(),
+        free.goodput[late].mean("time").to_numpy(),
+        all(np.array_equal(path.departure, then.departure) for path, then in zip(paths, alone, strict=True)),
+        paths,
+    )
 
 
 @check("starvation", cost=4, group="starvation")
@@ -204,24 +208,40 @@ def starvation(claim: Claim) -> Finding:
         bound = 2.0 * (result.delta + result.epsilon)
         holds.append(result.exact and result.wait < bound and abs(ratio / RATIO - 1.0) < 0.1 and 0.5 < fair < 2.0)
         measured.append(
-            Measurement(f"{name}: ratio of rates on the proof's path", ratio, reported=RATIO, met=holds[-1],
-                        note=f"{fair:.2f} without elements")
-        )  # fmt: skip
+            Measurement(
+                f"{name}: ratio of rates on the proof's path",
+                ratio,
+                reported=RATIO,
+                met=holds[-1],
+                note=f"{fair:.2f} without elements",
+            )
+        )
         measured.append(
-            Measurement(f"{name}: maximum added delay", 1e3 * result.wait, "ms", reported=f"< {1e3 * bound:.4g}",
-                        note=f"delta {1e3 * result.delta:.3g} ms, epsilon {1e3 * result.epsilon:.3g} ms")
-        )  # fmt: skip
+            Measurement(
+                f"{name}: maximum added delay",
+                1e3 * result.wait,
+                "ms",
+                reported=f"< {1e3 * bound:.4g}",
+                note=f"delta {1e3 * result.delta:.3g} ms, epsilon {1e3 * result.epsilon:.3g} ms",
+            )
+        )
     verdict = Verdict.CONFIRMED if all(holds) else Verdict.CONDITIONAL if any(holds) else Verdict.REFUTED
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         f"Added delays below 2 (delta + epsilon) give one of two flows {RATIO:g} times the rate of the other for "
         f"{sum(holds)} of {len(holds)} hosts, and each packet leaves as if its flow were alone; without them the "
         "ratios are below 2."
-        if any(holds) else "On the path of the proof the flows do not send as they do alone.",
-        measured, [picture()],
-        ["Capacities of 6 and 48 Mb/s and an RTT of 40 ms, Swift's of 6 and 48 Gb/s and 10 us; 1500-byte packets, no "
-         "loss. Delays are from the access to the end of the element, once they have converged."],
-    )  # fmt: skip
+        if any(holds)
+        else "On the path of the proof the flows do not send as they do alone.",
+        measured,
+        [picture()],
+        [
+            "Capacities of 6 and 48 Mb/s and an RTT of 40 ms, Swift's of 6 and 48 Gb/s and 10 us; 1500-byte "
+            "packets, no "
+            "loss. Delays are from the access to the end of the element, once they have converged."
+        ],
+    )
 
 
 def picture() -> Picture:
@@ -238,10 +258,11 @@ def picture() -> Picture:
     order = np.argsort(arrival)
     series["of the shared link"] = np.interp(times, arrival[order], 1e3 * (departure - arrival)[order])
     return Picture.of(
-        states_figure(times, {"delay [ms]": series}), "Delays of two flows of Copa that starve",
+        states_figure(times, {"delay [ms]": series}),
+        "Delays of two flows of Copa that starve",
         "Each flow sees the delays of a link without other traffic. The delay of the shared link is lower, and the "
         "elements add the rest.",
-    )  # fmt: skip
+    )
 
 
 @check("starvation-ranges", cost=6, main=False, group="starvation")
@@ -258,22 +279,30 @@ def starvation_ranges(claim: Claim) -> Finding:
                 packets.append(result.delta * small_capacity / BITS)
                 met = packets[-1] < MAX_RANGE
             measured.append(
-                Measurement(f"{name}: range of delays, {small_capacity / 1e6:g} Mb/s and "
-                            "more", 1e3 * result.delta, "ms",
-                            reported=250.0 * rtt if name == "BBRv1" else None, met=met,
-                            note=f"{result.delta * small_capacity / BITS:.1f} packets, {result.delta / rtt:.2f} RTT; "
-                                 "an added delay of "
-                            f"{1e3 * result.wait:.3g} ms causes starvation")
-            )  # fmt: skip
+                Measurement(
+                    f"{name}: range of delays, {small_capacity / 1e6:g} Mb/s and more",
+                    1e3 * result.delta,
+                    "ms",
+                    reported=250.0 * rtt if name == "BBRv1" else None,
+                    met=met,
+                    note=f"{result.delta * small_capacity / BITS:.1f} packets, {result.delta / rtt:.2f} RTT; "
+                    "an added delay of "
+                    f"{1e3 * result.wait:.3g} ms causes starvation",
+                )
+            )
     shrink, constant = max(packets) < MAX_RANGE, max(of_bbr) < 1.1 * min(of_bbr)
     near = all(abs(share - 0.25) < 0.05 for share in of_bbr)
     verdict = Verdict.REFUTED if not (shrink and constant) else Verdict.CONFIRMED if near else Verdict.CONDITIONAL
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         f"Ranges are at most {max(packets):.1f} packet times at the smaller capacity, for all capacities tried. BBR's "
         f"range is {min(of_bbr):.2f} to {max(of_bbr):.2f} RTT: it probes until its bytes in flight have grown by a "
         "quarter, which takes more than an RTT.",
-        measured, (),
-        [f"The larger of the ranges at two capacities, {RATIO:g} times apart, after delays have converged; for BBR "
-         "between two probes for the RTT."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            f"The larger of the ranges at two capacities, {RATIO:g} times apart, after delays have converged; for BBR "
+            "between two probes for the RTT."
+        ],
+    )

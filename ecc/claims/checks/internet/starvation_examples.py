@@ -111,29 +111,38 @@ def starvation_bias(claim: Claim) -> Finding:
             ratios.append(second / first)
             off.append(abs(ratios[-1] / stated - 1.0))
             measured.append(
-                Measurement(f"{name}: ratio of rates, D = {share:g} (2 delta) = {2e3 * share * delta:.3g} ms",
-                            ratios[-1], reported=stated, met=off[-1] < BAND)
-            )  # fmt: skip
+                Measurement(
+                    f"{name}: ratio of rates, D = {share:g} (2 delta) = {2e3 * share * delta:.3g} ms",
+                    ratios[-1],
+                    reported=stated,
+                    met=off[-1] < BAND,
+                )
+            )
     of_bbr = []
     for wait in (0.25 * rtt, 0.5 * rtt):
         first, second, _ = rates(BBRv1(), capacity, rtt, wait)
         of_bbr.append(second / first)
         measured.append(
-            Measurement(f"BBRv1: ratio of rates, D = {wait / rtt:g} RTT", of_bbr[-1], reported=1.0,
-                        met=0.5 < of_bbr[-1] < 2.0)
-        )  # fmt: skip
+            Measurement(
+                f"BBRv1: ratio of rates, D = {wait / rtt:g} RTT", of_bbr[-1], reported=1.0, met=0.5 < of_bbr[-1] < 2.0
+            )
+        )
     moves = [ratio for ratio in of_bbr if not 0.5 < ratio < 2.0]
     verdict = Verdict.REFUTED if max(off) > 2.0 * BAND else Verdict.CONDITIONAL if max(off) > BAND or moves else None
     return Finding(
-        claim, verdict or Verdict.CONFIRMED,
+        claim,
+        verdict or Verdict.CONFIRMED,
         f"Ratios of {min(ratios):.1f} to {max(ratios):.0f} are within {max(off):.0%} of the formula. They depend on D "
         "relative to the queueing delay of a single flow: FAST, with 10 packets in its queue, is hardly affected by "
         f"twice its range. With BBR the other flow has {min(of_bbr):.2f} to {max(of_bbr):.2f} times the rate of the "
         "delayed flow.",
-        measured, (),
-        [f"24 Mb/s, RTT 40 ms, 1500-byte packets, no loss; all packets of a flow are delayed except some every "
-         f"{EVERY:g} s; 10 to {DURATION:g} s. Copa's minimum RTT does not expire."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            f"24 Mb/s, RTT 40 ms, 1500-byte packets, no loss; all packets of a flow are delayed except some every "
+            f"{EVERY:g} s; 10 to {DURATION:g} s. Copa's minimum RTT does not expire."
+        ],
+    )
 
 
 @check("starvation-copa", cost=1)
@@ -152,19 +161,28 @@ def starvation_copa(claim: Claim) -> Finding:
         Measurement("ratio", second / first, note=f"{stated:.2f} by rates of s/(delta d)"),
         Measurement("ratio with a minimum RTT over 10 s", forgets[1] / forgets[0]),
         Measurement("ratio without delays", fair[1] / fair[0], reported=1.0, met=0.8 < fair[1] / fair[0] < 1.25),
-        Measurement("rate of a delayed flow alone", 1e-6 * single, "Mb/s",
-                    note=f"{1e-6 * 2.0 * BITS / waited:.1f} by s/(delta D), of 120"),
-    ]  # fmt: skip
+        Measurement(
+            "rate of a delayed flow alone",
+            1e-6 * single,
+            "Mb/s",
+            note=f"{1e-6 * 2.0 * BITS / waited:.1f} by s/(delta D), of 120",
+        ),
+    ]
     starves = first < second / 3.0 and 0.8 < fair[1] / fair[0] < 1.25
     return Finding(
-        claim, Verdict.CONFIRMED if starves else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if starves else Verdict.REFUTED,
         f"The delayed flow has {1e-6 * first:.1f} Mb/s and the other flow {1e-6 * second:.1f} Mb/s, a ratio of "
         f"{second / first:.1f}; rates of s/(delta d) predict {stated:.1f}. Alone it has {1e-6 * single:.0f} of 120 "
         "Mb/s.",
-        measured, (),
-        [f"RTTs of 59 ms, for the first flow 60 ms except some packets every {EVERY:g} s; 1500-byte packets, no loss; "
-         "10 to 40 s."],
-    )  # fmt: skip
+        measured,
+        (),
+        [
+            f"RTTs of 59 ms, for the first flow 60 ms except some packets every {EVERY:g} s; 1500-byte packets, "
+            "no loss; "
+            "10 to 40 s."
+        ],
+    )
 
 
 def by_rtt(host: Protocol, jitter: float) -> NDArray[np.float64]:
@@ -187,19 +205,25 @@ def starvation_bbr(claim: Claim) -> Finding:
         short, long = by_rtt(host, jitter)
         ratios.append(float(long / short))
         measured.append(
-            Measurement(f"{name}, jitter of up to {1e3 * jitter:g} ms: rates at 40 and 80 ms",
-                        f"{1e-6 * short:.1f} and {1e-6 * long:.1f}", "Mb/s", met=ratios[-1] > 5.0,
-                        note=f"ratio {ratios[-1]:.1f}")
-        )  # fmt: skip
+            Measurement(
+                f"{name}, jitter of up to {1e3 * jitter:g} ms: rates at 40 and 80 ms",
+                f"{1e-6 * short:.1f} and {1e-6 * long:.1f}",
+                "Mb/s",
+                met=ratios[-1] > 5.0,
+                note=f"ratio {ratios[-1]:.1f}",
+            )
+        )
     starve, (*first, third) = [ratio > 5.0 for ratio in ratios], ratios
     return Finding(
-        claim, Verdict.CONFIRMED if all(starve) else Verdict.CONDITIONAL if any(starve) else Verdict.REFUTED,
+        claim,
+        Verdict.CONFIRMED if all(starve) else Verdict.CONDITIONAL if any(starve) else Verdict.REFUTED,
         f"With BBRv1 the flow at 80 ms has {min(first):.1f} to {max(first):.1f} times the rate of the other, with and "
         "without jitter: both flows overestimate their bandwidth, and windows of twice the estimate times their RTT "
         f"limit them. With version 3 the ratio is {third:.1f}.",
-        measured, (),
+        measured,
+        (),
         ["120 Mb/s, 1500-byte packets, no loss, ACKs delayed at random in order; 10 to 40 s, mean of two seeds."],
-    )  # fmt: skip
+    )
 
 
 @check("starvation-vivace", cost=3, main=False)
@@ -216,16 +240,22 @@ def starvation_vivace(claim: Claim) -> Finding:
                 goodput += packet.simulate(scenario, sample=0.1).goodput[SKIPPED:].mean("time").to_numpy() / 2.0
             ratio = ratios[form, wait] = float(goodput[1] / goodput[0])
             measured.append(
-                Measurement(f"form {form}, ACKs {1e3 * wait:g} ms apart: rates", f"{1e-6 * goodput[0]:.1f} and "
-                            f"{1e-6 * goodput[1]:.1f}", "Mb/s", met=ratio > 5.0 if wait > 0.0 else 0.5 < ratio < 2.0,
-                            note=f"ratio {ratio:.2g}")
-            )  # fmt: skip
+                Measurement(
+                    f"form {form}, ACKs {1e3 * wait:g} ms apart: rates",
+                    f"{1e-6 * goodput[0]:.1f} and {1e-6 * goodput[1]:.1f}",
+                    "Mb/s",
+                    met=ratio > 5.0 if wait > 0.0 else 0.5 < ratio < 2.0,
+                    note=f"ratio {ratio:.2g}",
+                )
+            )
     starves = [ratio > 5.0 for (_, wait), ratio in ratios.items() if wait > 0.0]
     return Finding(
-        claim, Verdict.CONFIRMED if all(starves) else Verdict.CONDITIONAL if any(starves) else Verdict.REFUTED,
-        f"In the form \"paper\" the other flow has {ratios['paper', 0.06]:.0f} times the rate of the flow with bursts, "
+        claim,
+        Verdict.CONFIRMED if all(starves) else Verdict.CONDITIONAL if any(starves) else Verdict.REFUTED,
+        f'In the form "paper" the other flow has {ratios["paper", 0.06]:.0f} times the rate of the flow with bursts, '
         f"and {ratios['paper', 0.03]:.0f} times if bursts are 30 ms apart. In the program's form the flow with bursts "
         f"has more: the other flow has {ratios['pcc-uspace', 0.06]:.2f} times its rate.",
-        measured, (),
+        measured,
+        (),
         ["1500-byte packets, no loss; 10 to 40 s, mean of two seeds."],
-    )  # fmt: skip
+    )

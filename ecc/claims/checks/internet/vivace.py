@@ -133,46 +133,66 @@ def vivace_fair(claim: Claim) -> Finding:
         spread = max(float(np.ptp(end) / end.mean()) for end in ends)
         unique.append(spread < 1e-3 and np.ptp([end.mean() for end in ends]) < 1e-3 * C)
         measured.append(
-            Measurement(f"{flows} flows, g negative below C: spread of rates after 20 s, 3 starts", spread,
-                        reported=0.0, met=unique[-1], note=f"{ends[0].sum() / C:.3f} of the link is used")
-        )  # fmt: skip
+            Measurement(
+                f"{flows} flows, g negative below C: spread of rates after 20 s, 3 starts",
+                spread,
+                reported=0.0,
+                met=unique[-1],
+                note=f"{ends[0].sum() / C:.3f} of the link is used",
+            )
+        )
         uneven = np.r_[0.8, np.full(flows - 1, 0.2 / (flows - 1))] * C
         gain = gain_of_deviating(uneven, b)
         unique.append(gain > 0.0)
         measured.append(
-            Measurement(f"{flows} flows, queue >= 0, one with 0.8 C: maximum gain by a deviation", gain,
-                        reported="> 0", met=unique[-1],
-                        note=f"no deviation gains if all have at least {min_share(b):.3g} Mb/s")
-        )  # fmt: skip
+            Measurement(
+                f"{flows} flows, queue >= 0, one with 0.8 C: maximum gain by a deviation",
+                gain,
+                reported="> 0",
+                met=unique[-1],
+                note=f"no deviation gains if all have at least {min_share(b):.3g} Mb/s",
+            )
+        )
         late = slide(uneven, 400.0)
         measured.append(
-            Measurement(f"{flows} flows, the same along S = C: maximum rate over C/n after 400 s",
-                        float(late.max() * flows / C), reported=1.0, met=float(late.max() * flows / C) < 1.05,
-                        note="theta = 1 Mb/s per second")
-        )  # fmt: skip
+            Measurement(
+                f"{flows} flows, the same along S = C: maximum rate over C/n after 400 s",
+                float(late.max() * flows / C),
+                reported=1.0,
+                met=float(late.max() * flows / C) < 1.05,
+                note="theta = 1 Mb/s per second",
+            )
+        )
     for form in FORMS:
         for flows in (2, 5, 10):
             result = shares(form, flows)
             fair[form, flows] = result.jain
             measured.append(
-                Measurement(f"Jain's index of packet runs, form {form}, {flows} flows", result.jain, reported=1.0,
-                            met=result.jain > 0.95,
-                            note=f"{result.rates.sum() / CAPACITY:.2f} of the link, queue {1e3 * result.mean:.0f} ms")
-            )  # fmt: skip
+                Measurement(
+                    f"Jain's index of packet runs, form {form}, {flows} flows",
+                    result.jain,
+                    reported=1.0,
+                    met=result.jain > 0.95,
+                    note=f"{result.rates.sum() / CAPACITY:.2f} of the link, queue {1e3 * result.mean:.0f} ms",
+                )
+            )
     holds = unique[::2]
     verdict = Verdict.REFUTED if not all(holds) else Verdict.CONFIRMED if all(unique) else Verdict.CONDITIONAL
     low = {form: min(jain for (key, _), jain in fair.items() if key == form) for form in FORMS}
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         "If the RTT gradient is negative whenever the sum of rates is below C, there is a unique equilibrium; it is "
         "fair and leaves about 1/(n + 1) of the link unused. With a nonnegative queue, any split of C in which each "
         "flow "
         f"has at least {min_share(b):.2f} Mb/s is an equilibrium, and gradient ascent along S = C equalizes rates "
         "within "
-        f"minutes. Jain's index of packet runs is at least {low['paper']:.2f} in the form \"paper\" and "
+        f'minutes. Jain\'s index of packet runs is at least {low["paper"]:.2f} in the form "paper" and '
         f"{low['pcc-uspace']:.2f} in the program's form.",
-        measured, (), ["100 Mb/s, RTT 30 ms, 1500-byte packets, no loss, starts 0.5 s apart; 60 to 120 s."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["100 Mb/s, RTT 30 ms, 1500-byte packets, no loss, starts 0.5 s apart; 60 to 120 s."],
+    )
 
 
 def min_share(weight: float) -> float:
@@ -201,10 +221,15 @@ def vivace_latency(claim: Claim) -> Finding:
     for (flows, factor), limit, wait in zip(cases, bounds, waits, strict=True):
         sides.append((wait < 1e-3) == (factor > 1.0))
         measured.append(
-            Measurement(f"climbing from 1.05 C/n, {flows} flows, b {factor:g} times the bound: queue after 120 s",
-                        wait, "s", reported=0.0 if factor > 1.0 else "a queue", met=sides[-1],
-                        note=f"bound {limit:.3g}")
-        )  # fmt: skip
+            Measurement(
+                f"climbing from 1.05 C/n, {flows} flows, b {factor:g} times the bound: queue after 120 s",
+                wait,
+                "s",
+                reported=0.0 if factor > 1.0 else "a queue",
+                met=sides[-1],
+                note=f"bound {limit:.3g}",
+            )
+        )
     for form in FORMS:
         for flows, weight in ((2, 0.5), (2, 2.0), (2, None), (5, None), (10, None)):
             limit = minimum_weight(flows, CAPACITY, Vivace().t)
@@ -212,16 +237,24 @@ def vivace_latency(claim: Claim) -> Finding:
             result = shares(form, flows, b)
             packets.append((result.mean < RTT / 3.0) == (b >= limit))
             measured.append(
-                Measurement(f"mean queue of packets, form {form}, {flows} flows, b {b / limit:.3g} times the bound",
-                            result.mean, "s", reported=0.0 if b >= limit else "a queue", met=packets[-1],
-                            note=f"maximum {result.maximum:.3g} s")
-            )  # fmt: skip
+                Measurement(
+                    f"mean queue of packets, form {form}, {flows} flows, b {b / limit:.3g} times the bound",
+                    result.mean,
+                    "s",
+                    reported=0.0 if b >= limit else "a queue",
+                    met=packets[-1],
+                    note=f"maximum {result.maximum:.3g} s",
+                )
+            )
     verdict = Verdict.REFUTED if not all(sides) else Verdict.CONFIRMED if all(packets) else Verdict.CONDITIONAL
     return Finding(
-        claim, verdict,
+        claim,
+        verdict,
         f"Within 10 %, the bound is the weight at which gradient ascent begins to keep a queue. Packet runs agree in "
         f"{sum(packets)} of {len(packets)} cases (mean queue below a third of the RTT at the bound or above). They "
-        "disagree with 5 and 10 flows in the form \"paper\", in which queues of seconds persist with b a hundred times "
+        'disagree with 5 and 10 flows in the form "paper", in which queues of seconds persist with b a hundred times '
         "the bound, and with ten flows in the program's form.",
-        measured, (), ["100 Mb/s, RTT 30 ms, 1500-byte packets, no loss; 60 to 120 s."],
-    )  # fmt: skip
+        measured,
+        (),
+        ["100 Mb/s, RTT 30 ms, 1500-byte packets, no loss; 60 to 120 s."],
+    )

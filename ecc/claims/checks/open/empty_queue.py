@@ -88,32 +88,48 @@ def _boundary_measurements(boundaries: _Boundaries, crossing: float) -> list[Mea
     """Return the proven limit of alpha, the alpha at which the boundaries cross, and the critical beta at ALPHAS."""
     short, _ = narrowed(0.36, 0.38, 1e-5, lambda a: np.isinf(empty_queue_bound(a)))  # every beta is stable
     return [
-        Measurement("maximum alpha with a stability proof for every beta, equal RTTs", short, reported=1.0 / e,
-                    note="reported: 1/e, at which the loop without queue begins to oscillate"),
+        Measurement(
+            "maximum alpha with a stability proof for every beta, equal RTTs",
+            short,
+            reported=1.0 / e,
+            note="reported: 1/e, at which the loop without queue begins to oscillate",
+        ),
         Measurement("alpha above which the unconstrained loop has the larger limit", crossing),
-        *(Measurement(f"critical beta at alpha = {a:g}", s, reported=f,
-                      note=f"reported: unconstrained queue; proven stable below {p:.5g}")
-          for a, s, f, p in zip(ALPHAS, *(values.tolist() for values in boundaries), strict=True)),
-    ]  # fmt: skip
+        *(
+            Measurement(
+                f"critical beta at alpha = {a:g}",
+                s,
+                reported=f,
+                note=f"reported: unconstrained queue; proven stable below {p:.5g}",
+            )
+            for a, s, f, p in zip(ALPHAS, *(values.tolist() for values in boundaries), strict=True)
+        ),
+    ]
 
 
 def _motion_measurements(boundaries: _Boundaries) -> list[Measurement]:
     """Return values of beta with a proven periodic motion, and the maximum growth of histories below the boundary."""
     cycles = {a: empty_queue_cycle(a) for a in CYCLES}
     measurements = [
-        Measurement(f"beta with a proven periodic motion, alpha = {a:g}", 0.5 * (c.beta[0] + c.beta[1]),
-                    reported=boundaries.critical_beta(a),
-                    note=f"proven between {c.beta[0]:.6g} and {c.beta[1]:.6g}, period {0.5 * sum(c.period):.5g} RTTs; "
-                    "reported: beta above which motions grow")
+        Measurement(
+            f"beta with a proven periodic motion, alpha = {a:g}",
+            0.5 * (c.beta[0] + c.beta[1]),
+            reported=boundaries.critical_beta(a),
+            note=f"proven between {c.beta[0]:.6g} and {c.beta[1]:.6g}, period {0.5 * sum(c.period):.5g} RTTs; "
+            "reported: beta above which motions grow",
+        )
         for a, c in cycles.items()
-    ]  # fmt: skip
+    ]
     for a in (0.5, 1.0, 1.5):
         beta = 0.97 * boundaries.critical_beta(a)
         measurements.append(
-            Measurement(f"maximum growth of 6000 histories at alpha = {a:g}, beta = {beta:.5g}", _worst(a, beta),
-                        "1/RTT",
-                        note="1000 random ones, then five rounds of a directed search; 3 % below the boundary")
-        )  # fmt: skip
+            Measurement(
+                f"maximum growth of 6000 histories at alpha = {a:g}, beta = {beta:.5g}",
+                _worst(a, beta),
+                "1/RTT",
+                note="1000 random ones, then five rounds of a directed search; 3 % below the boundary",
+            )
+        )
     return measurements
 
 
@@ -131,13 +147,21 @@ def _distribution_bounds() -> tuple[list[Measurement], list[float]]:
         empty_queue_bound(0.4, distribution, steps=200) for distribution in spread
     ]
     measurements = [
-        Measurement("RTTs from 20 to 220 ms: beta proven stable at RCP's alpha = 0.4", empty_queue_bound(0.4, wide),
-                    note="41 flows; RCP has beta = 1"),
-        Measurement("42 distributions of two RTTs: minimum beta proven stable at RCP's alpha = 0.4", min(two)[0],
-                note=f"{min(two)[1]} of 8 flows have an RTT, the others {min(two)[2]:g} times that; RCP has beta = 1"),
-        Measurement("60 random distributions, 2 to 8 RTTs from 20 ms to 2 s: minimum beta proven "
-                    "stable", min(bounds[len(two):])),
-    ]  # fmt: skip
+        Measurement(
+            "RTTs from 20 to 220 ms: beta proven stable at RCP's alpha = 0.4",
+            empty_queue_bound(0.4, wide),
+            note="41 flows; RCP has beta = 1",
+        ),
+        Measurement(
+            "42 distributions of two RTTs: minimum beta proven stable at RCP's alpha = 0.4",
+            min(two)[0],
+            note=f"{min(two)[1]} of 8 flows have an RTT, the others {min(two)[2]:g} times that; RCP has beta = 1",
+        ),
+        Measurement(
+            "60 random distributions, 2 to 8 RTTs from 20 ms to 2 s: minimum beta proven stable",
+            min(bounds[len(two) :]),
+        ),
+    ]
     return measurements, bounds
 
 
@@ -153,18 +177,25 @@ def _rcp_runs(network: Network) -> tuple[list[Measurement], _FluidRuns]:
         )
         runs.statuses[alpha, beta] = fine.stability.status
         measurements.append(
-            Measurement(f"RCP, alpha = {alpha:g}, beta = {beta:g}, fluid run: growth", fine.stability.growth_rate,
-                        "1/RTT",
-                        reported=expected, note=f"reported: switched loop; with an unconstrained queue {as_free:+.4f}; "
-                        f"{fine.stability.status}{', the rate is a bound' if np.isnan(fine.stability.error) else ''}")
-        )  # fmt: skip
+            Measurement(
+                f"RCP, alpha = {alpha:g}, beta = {beta:g}, fluid run: growth",
+                fine.stability.growth_rate,
+                "1/RTT",
+                reported=expected,
+                note=f"reported: switched loop; with an unconstrained queue {as_free:+.4f}; "
+                f"{fine.stability.status}{', the rate is a bound' if np.isnan(fine.stability.error) else ''}",
+            )
+        )
         if alpha < 1.5:
             run = perturbed_run(protocol, network, PERIOD, 24.0, "packet").stability
             measurements.append(
-                Measurement(f"RCP, alpha = {alpha:g}, beta = {beta:g}, packet run", run.status,
-                            reported="stable" if expected < 0.0 else "unstable",
-                            note=f"growth {run.growth_rate:+.4f} 1/RTT; queue at equilibrium empty")
-            )  # fmt: skip
+                Measurement(
+                    f"RCP, alpha = {alpha:g}, beta = {beta:g}, packet run",
+                    run.status,
+                    reported="stable" if expected < 0.0 else "unstable",
+                    note=f"growth {run.growth_rate:+.4f} 1/RTT; queue at equilibrium empty",
+                )
+            )
         runs.envelopes[f"α = {alpha:g}, β = {beta:g}"] = (fine.stability.time, fine.stability.amplitude)
     return measurements, runs
 
@@ -176,20 +207,30 @@ def _xcp_runs(network: Network, boundaries: _Boundaries) -> list[Measurement]:
         for engine in ("fluid", "packet"):
             run = perturbed_run(XCP(alpha=alpha, beta=beta), network, 9.0, 20.0, engine).stability
             measurements.append(
-                Measurement(f"XCP, alpha = {alpha:g}, beta = {beta:g}, {engine} run", run.status,
-                            note=f"growth {run.growth_rate:+.4f} 1/RTT; with an unconstrained queue unstable")
-            )  # fmt: skip
+                Measurement(
+                    f"XCP, alpha = {alpha:g}, beta = {beta:g}, {engine} run",
+                    run.status,
+                    note=f"growth {run.growth_rate:+.4f} 1/RTT; with an unconstrained queue unstable",
+                )
+            )
     for alpha in (0.5, 0.7):
         measured = measured_boundary(
-            XCP(alpha=alpha), network, "beta", 1.0, 2.0, 9.0,
+            XCP(alpha=alpha),
+            network,
+            "beta",
+            1.0,
+            2.0,
+            9.0,
             run=partial(perturbed_run, periods=40.0, engine="fluid", perturbation=1e-3, floor=1e-6, ceiling=5e-3),
-        )  # fmt: skip
+        )
         measurements.append(
-            Measurement(f"XCP, alpha = {alpha:g}: critical beta of fluid runs", measured.value,
-                        reported=boundaries.critical_beta(alpha),
-                        note=f"reported: switched loop without control interval; unconstrained queue "
-                             f"{_free(alpha):.4f}")
-        )  # fmt: skip
+            Measurement(
+                f"XCP, alpha = {alpha:g}: critical beta of fluid runs",
+                measured.value,
+                reported=boundaries.critical_beta(alpha),
+                note=f"reported: switched loop without control interval; unconstrained queue {_free(alpha):.4f}",
+            )
+        )
     return measurements
 
 
@@ -206,19 +247,26 @@ def _pictures(boundaries: _Boundaries, runs: _FluidRuns) -> list[Picture]:
                 {"empty queue (switched loop)": boundaries.switched, "unconstrained queue": boundaries.free},
                 {"proven": boundaries.proven},
                 {name: ([a for a, _ in ps], [b for _, b in ps], None) for name, ps in marks.items() if ps},
-                x_title="α", y_title="critical β", log_x=False, log_y=True,
+                x_title="α",
+                y_title="critical β",
+                log_x=False,
+                log_y=True,
                 title="RCP and XCP at an empty queue, equal RTTs",
             ),
             "RCP and XCP at an empty queue, equal RTTs",
             "Stable below the lines, and for every beta left of alpha = 1/e = 0.368. Dashed: proven stable below.",
         ),
         Picture.of(
-            plot.envelope_figure(runs.envelopes, y_title="deviation of arrivals / mean", x_title="time [RTT]",
-                                 title="RCP's fluid, perturbed by 0.03 %"),
+            plot.envelope_figure(
+                runs.envelopes,
+                y_title="deviation of arrivals / mean",
+                x_title="time [RTT]",
+                title="RCP's fluid, perturbed by 0.03 %",
+            ),
             "RCP's fluid, perturbed by 0.03 %",
             "Maximum deviation in windows of two periods; runs keep the queue >= 0, gains are those of the marks.",
         ),
-    ]  # fmt: skip
+    ]
 
 
 @check("open-empty-queue", cost=60, main=False)

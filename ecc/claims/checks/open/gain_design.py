@@ -106,9 +106,13 @@ def _ranges(net: Network) -> list[Measurement]:
         for min_rtt in (0.012, 0.06):
             worst = least_decay(protocol, min_rtt, RTT)
             measured.append(
-                Measurement(f"{name}: minimum decay over all RTT distributions from {1e3 * min_rtt:g} to 120 ms",
-                            worst.value * RTT, "per 120 ms", note=f"worst distribution found {worst.found * RTT:.4g}")
-            )  # fmt: skip
+                Measurement(
+                    f"{name}: minimum decay over all RTT distributions from {1e3 * min_rtt:g} to 120 ms",
+                    worst.value * RTT,
+                    "per 120 ms",
+                    note=f"worst distribution found {worst.found * RTT:.4g}",
+                )
+            )
     return measured
 
 
@@ -118,19 +122,24 @@ def _decays(net: Network, designed: PIQIRCP) -> Any:
     loops: dict[str, tuple[str, Callable[[float], Protocol]]] = {
         "QI-RCP": ("continuous", lambda a: QIRCP(alpha=a)),
         "RCP, XCP, unconstrained queue, β as α²": (
-            "continuous", lambda a: XCP(alpha=a, beta=QUEUE_GAINS[1] * (a / QUEUE_GAINS[0]) ** 2)
+            "continuous",
+            lambda a: XCP(alpha=a, beta=QUEUE_GAINS[1] * (a / QUEUE_GAINS[0]) ** 2),
         ),
         "PIQI-RCP, recommended τ1, τ2": ("hybrid", lambda a: PIQIRCP(alpha=a)),
         "PIQI-RCP, designed τ1, τ2": ("hybrid", lambda a: replace(designed, alpha=a)),
-    }  # fmt: skip
+    }
     curves = {
         name: [decay_rate(linearize(protocol(float(a)), net, time)) * RTT for a in alphas]
         for name, (time, protocol) in loops.items()
     }
     return plot.boundary_figure(
-        alphas, curves, x_title="α", y_title="decay [1/RTT]", log_x=False,
+        alphas,
+        curves,
+        x_title="α",
+        y_title="decay [1/RTT]",
+        log_x=False,
         title="Decay over the gain, equal RTTs of 120 ms",
-    )  # fmt: skip
+    )
 
 
 class _Designs(NamedTuple):
@@ -172,14 +181,18 @@ def _fastest_gains(net: Network) -> tuple[list[Measurement], _Designs]:
         designs.protocols[name] = designed
         designs.before[name] = best.before / decay
         measured.append(
-            Measurement(f"{name}, {time}: fastest decay with a gain margin of 2 and a phase margin of 45 degrees",
-                        decay * RTT, "1/RTT", best.before * RTT,
-                        f"{'proven' if proof.stable else 'not proven'}, at {_gains_text(gains)}; reported: the "
-                        "recommended "
-                                                f"gains; gain margin {margins.gain_margin:.4g}, phase margin "
-                        f"{np.degrees(margins.phase_margin):.4g} degrees; {best.decay * RTT:.4g} before gains are "
-                        f"rounded to four digits")
-        )  # fmt: skip
+            Measurement(
+                f"{name}, {time}: fastest decay with a gain margin of 2 and a phase margin of 45 degrees",
+                decay * RTT,
+                "1/RTT",
+                best.before * RTT,
+                f"{'proven' if proof.stable else 'not proven'}, at {_gains_text(gains)}; reported: the "
+                "recommended "
+                f"gains; gain margin {margins.gain_margin:.4g}, phase margin "
+                f"{np.degrees(margins.phase_margin):.4g} degrees; {best.decay * RTT:.4g} before gains are "
+                f"rounded to four digits",
+            )
+        )
     return measured, designs
 
 
@@ -194,9 +207,13 @@ def _discrete_decays(net: Network) -> list[Measurement]:
     }.items():
         loop = linearize(protocol, net, "discrete")
         measured.append(
-            Measurement(f"{name}: decay", decay_rate(loop) * RTT, "1/RTT",
-                        note=f"gain margin {loop.margins().gain_margin:.3g}; infinite: settled after one RTT")
-        )  # fmt: skip
+            Measurement(
+                f"{name}: decay",
+                decay_rate(loop) * RTT,
+                "1/RTT",
+                note=f"gain margin {loop.margins().gain_margin:.3g}; infinite: settled after one RTT",
+            )
+        )
     return measured
 
 
@@ -205,12 +222,17 @@ def _closed_forms() -> list[Measurement]:
     measured = []
     closed = [
         ("QI-RCP, alpha = 1/e: double root", DelaySystem([-exp(-1.0)], [1.0]), 1.0),
-        ("RCP, XCP, unconstrained queue, alpha = 0.4612, beta = 0.0791: triple root sqrt(2) - 2",
-         DelaySystem([[[0.0, 0.0], [1.0, 0.0]], [[-QUEUE_GAINS[0], -QUEUE_GAINS[1]], [0.0, 0.0]]], [0.0, 1.0]),
-         -QUEUE_ROOT),
-        ("PIQI-RCP as T -> 0, alpha = 2/e^2, lead of d/4: triple root",
-         DelaySystem([-4.0 * exp(-2.0)], [1.0], neutral=[exp(-2.0)], neutral_delays=[1.0]), 2.0),
-    ]  # fmt: skip
+        (
+            "RCP, XCP, unconstrained queue, alpha = 0.4612, beta = 0.0791: triple root sqrt(2) - 2",
+            DelaySystem([[[0.0, 0.0], [1.0, 0.0]], [[-QUEUE_GAINS[0], -QUEUE_GAINS[1]], [0.0, 0.0]]], [0.0, 1.0]),
+            -QUEUE_ROOT,
+        ),
+        (
+            "PIQI-RCP as T -> 0, alpha = 2/e^2, lead of d/4: triple root",
+            DelaySystem([-4.0 * exp(-2.0)], [1.0], neutral=[exp(-2.0)], neutral_delays=[1.0]),
+            2.0,
+        ),
+    ]
     for name, loop, exact in closed:
         line = 0.99 * exact
         proof = loop.certify(-line)
@@ -223,9 +245,12 @@ def _closed_forms() -> list[Measurement]:
         for distribution in distributions
     )
     measured.append(
-        Measurement("QI-RCP, alpha = 1/e: minimum decay of 40 random distributions times their maximum RTT", at_e,
-                    note="at least 1 for every distribution: proven in docs/gain_design.md")
-    )  # fmt: skip
+        Measurement(
+            "QI-RCP, alpha = 1/e: minimum decay of 40 random distributions times their maximum RTT",
+            at_e,
+            note="at least 1 for every distribution: proven in docs/gain_design.md",
+        )
+    )
     return measured
 
 
@@ -246,13 +271,22 @@ def _join_runs(designs: _Designs) -> tuple[list[Measurement], _Runs]:
             of_seeds = {key: np.array([seed_run[key] for seed_run in packets]) for key in packets[0]}
             runs.fluids[f"{name}, {label}"] = flow
             runs.packets[f"{name}, {label}"] = of_seeds
-            for key, unit in (("settle time", "s"), ("refill time", "s"), ("peak load", "of C"),
-                              ("peak queue", "packets")):  # fmt: skip
+            for key, unit in (
+                ("settle time", "s"),
+                ("refill time", "s"),
+                ("peak load", "of C"),
+                ("peak queue", "packets"),
+            ):
                 values = of_seeds[key]
                 measured.append(
-                    Measurement(f"{name}, {label}: {key}", float(values.mean()), unit, fluid=flow[key],
-                                note=f"packets, {len(SEEDS)} seeds: {values.min():.4g} to {values.max():.4g}")
-                )  # fmt: skip
+                    Measurement(
+                        f"{name}, {label}: {key}",
+                        float(values.mean()),
+                        unit,
+                        fluid=flow[key],
+                        note=f"packets, {len(SEEDS)} seeds: {values.min():.4g} to {values.max():.4g}",
+                    )
+                )
     return measured, runs
 
 
@@ -260,16 +294,22 @@ def _settling_picture(runs: _Runs) -> Picture:
     """Return the picture of settling time and peak queue of all packet runs."""
     return Picture.of(
         plot.boundary_figure(
-            [0.0, 10.0], {}, None,
-            {name.replace("tau1 and tau2 <= 1", "τ1, τ2 ≤ 1"): (r["settle time"], r["peak queue"], None)
-             for name, r in runs.packets.items()},
-            x_title="settling time after a join [s]", y_title="peak queue [packets]", log_x=False, log_y=True,
+            [0.0, 10.0],
+            {},
+            None,
+            {
+                name.replace("tau1 and tau2 <= 1", "τ1, τ2 ≤ 1"): (r["settle time"], r["peak queue"], None)
+                for name, r in runs.packets.items()
+            },
+            x_title="settling time after a join [s]",
+            y_title="peak queue [packets]",
+            log_x=False,
+            log_y=True,
             title="Packets: settling time and peak queue",
         ),
         "Settling time and peak queue",
-        "Packet runs, five seeds each: 100 Mb/s, 120 ms, flows that join 10 s apart; rates averaged over an "
-        "RTT.",
-    )  # fmt: skip
+        "Packet runs, five seeds each: 100 Mb/s, 120 ms, flows that join 10 s apart; rates averaged over an RTT.",
+    )
 
 
 @check("open-gains", cost=180, main=False)
@@ -293,7 +333,8 @@ def open_gains(claim: Claim) -> Finding:
         [
             Picture.of(
                 _decays(net, designed),
-                "Decay over the gain", "Minus the real part of the rightmost root, in e-folds per RTT.",
+                "Decay over the gain",
+                "Minus the real part of the rightmost root, in e-folds per RTT.",
             ),
             _settling_picture(runs),
         ],
@@ -306,4 +347,4 @@ def open_gains(claim: Claim) -> Finding:
             "Control interval 10 ms (EMKC, JetMax 40 ms); hybrid models for sampled routers. Except for the closed "
             "forms (docs: choosing gains), the optimality of gains is found by search and not proven.",
         ],
-    )  # fmt: skip
+    )

@@ -96,9 +96,13 @@ def fundamental(orbit: PeriodicOrbit, k: int) -> float:
 
 
 def swing(
-    protocol: Protocol, by: float, engine: Any = fluid, rtts: Sequence[float] = (RTT, RTT), duration: float = 60.0,
+    protocol: Protocol,
+    by: float,
+    engine: Any = fluid,
+    rtts: Sequence[float] = (RTT, RTT),
+    duration: float = 60.0,
     **options: Any,
-) -> float:  # fmt: skip
+) -> float:
     """Return the amplitude of arrivals over their mean, in the last quarter of a run from a perturbed start.
 
     Parameters
@@ -170,29 +174,38 @@ def _coefficients() -> list[Measurement]:
     """Return the first Lyapunov coefficients of all loops that have one."""
     measurements = []
     cases: list[tuple[str, Protocol, str, str]] = [
-        ("QI-RCP", QIRCP(), "alpha", "continuous"), ("QI-RCP", QIRCP(), "alpha", "discrete"),
-        ("PIQI-RCP", PIQIRCP(), "alpha", "continuous"), ("PIQI-RCP", PIQIRCP(), "alpha", "discrete"),
+        ("QI-RCP", QIRCP(), "alpha", "continuous"),
+        ("QI-RCP", QIRCP(), "alpha", "discrete"),
+        ("PIQI-RCP", PIQIRCP(), "alpha", "continuous"),
+        ("PIQI-RCP", PIQIRCP(), "alpha", "discrete"),
         ("RCP, unconstrained queue, alpha = 0.4", RCP(alpha=0.4), "beta", "continuous"),
         ("RCP, unconstrained queue, alpha = 1.2", RCP(alpha=1.2), "beta", "continuous"),
         ("Kelly, steepness 1", Kelly(), "kappa", "discrete"),
-        ("Kelly, steepness 8", Kelly(steepness=8.0), "kappa", "discrete"), ("MaxNet", MaxNet(), "p2", "discrete"),
+        ("Kelly, steepness 8", Kelly(steepness=8.0), "kappa", "discrete"),
+        ("MaxNet", MaxNet(), "p2", "discrete"),
         ("MaxNet", MaxNet(), "price_scale", "discrete"),
-    ]  # fmt: skip
+    ]
     for label, protocol, gain, time in cases:
         bifurcation = hopf(protocol, _net(), gain, time)
         side, word = (1.01, "super") if bifurcation.is_supercritical else (0.99, "sub")
         measurements.append(
-            Measurement(f"{label}, {time}: first Lyapunov coefficient / frequency", _share(bifurcation),
-                        note=f"{word}critical; {gain} = {bifurcation.value:.6g}, frequency "
-                             f"{bifurcation.frequency:.6g}; relative "
-                                                f"amplitude {bifurcation.amplitude(side * bifurcation.value):.4f} at "
-                                                f"{side:g} of it")
-        )  # fmt: skip
+            Measurement(
+                f"{label}, {time}: first Lyapunov coefficient / frequency",
+                _share(bifurcation),
+                note=f"{word}critical; {gain} = {bifurcation.value:.6g}, frequency "
+                f"{bifurcation.frequency:.6g}; relative "
+                f"amplitude {bifurcation.amplitude(side * bifurcation.value):.4f} at "
+                f"{side:g} of it",
+            )
+        )
     measurements.append(
-        Measurement("QI-RCP: coefficient, 1/s", hopf(QIRCP(), _net()).lyapunov,
-                    reported=pi / 80.0 * (2.0 - 3.0 * pi) / (1.0 + pi**2 / 4.0) / RTT,
-                    note="reported: closed form of Hutchinson's equation, (pi/80)(2 - 3 pi)/(1 + pi^2/4)/d")
-    )  # fmt: skip
+        Measurement(
+            "QI-RCP: coefficient, 1/s",
+            hopf(QIRCP(), _net()).lyapunov,
+            reported=pi / 80.0 * (2.0 - 3.0 * pi) / (1.0 + pi**2 / 4.0) / RTT,
+            note="reported: closed form of Hutchinson's equation, (pi/80)(2 - 3 pi)/(1 + pi^2/4)/d",
+        )
+    )
     return measurements
 
 
@@ -203,11 +216,12 @@ def _subcritical_ranges() -> tuple[list[Measurement], _Subcritical]:
     )
     change = _sign_change(0.8, 1.2, lambda a: hopf(RCP(alpha=a), _net(), "beta").lyapunov)
     measurements = [
-        Measurement("PIQI-RCP is subcritical for equal RTTs from", first, "s",
-                    note="T = 10 ms, tau1 = 0.01, tau2 = 0.1"),
+        Measurement(
+            "PIQI-RCP is subcritical for equal RTTs from", first, "s", note="T = 10 ms, tau1 = 0.01, tau2 = 0.1"
+        ),
         Measurement("PIQI-RCP is subcritical for equal RTTs to", last, "s"),
         Measurement("RCP with an unconstrained queue is subcritical for alpha up to", change),
-    ]  # fmt: skip
+    ]
     return measurements, _Subcritical(first, last)
 
 
@@ -232,11 +246,16 @@ def _orbits(pair: _Bifurcations) -> tuple[list[Measurement], _Orbits]:
     for k, name in enumerate(("QI-RCP above", "PIQI-RCP below")):
         predicted, orbit = list(curves.values())[2 * k : 2 * k + 2]
         measurements.append(
-            Measurement(f"{name} its boundary by 0.1 %: amplitude of the periodic orbit", orbit[1],
-                        reported=predicted[1],
-                        note="reported: predicted; " + ("stable" if k == 0 else "unstable") + " by its multipliers: "
-                        + str(orbits.all_stable if k == 0 else orbits.all_unstable))
-        )  # fmt: skip
+            Measurement(
+                f"{name} its boundary by 0.1 %: amplitude of the periodic orbit",
+                orbit[1],
+                reported=predicted[1],
+                note="reported: predicted; "
+                + ("stable" if k == 0 else "unstable")
+                + " by its multipliers: "
+                + str(orbits.all_stable if k == 0 else orbits.all_unstable),
+            )
+        )
     return measurements, orbits
 
 
@@ -247,21 +266,27 @@ def _fluid_runs(pair: _Bifurcations) -> list[Measurement]:
     for share, by in ((0.99, 0.05), (1.01, 0.05)):
         at = share * above.value
         measurements.append(
-            Measurement(f"QI-RCP, fluid, {share:g} of the boundary, perturbed by {by:g}: final amplitude",
-                        swing(replace(pair.supercritical, alpha=at, interval=0.001), by),
-                        reported=above.amplitude(at) if share > 1.0 else 0.0)
-        )  # fmt: skip
+            Measurement(
+                f"QI-RCP, fluid, {share:g} of the boundary, perturbed by {by:g}: final amplitude",
+                swing(replace(pair.supercritical, alpha=at, interval=0.001), by),
+                reported=above.amplitude(at) if share > 1.0 else 0.0,
+            )
+        )
     for by in (0.05, 0.1):
         measurements.append(
-            Measurement(f"PIQI-RCP, fluid, 0.99 of the boundary, perturbed by {by:g}: final amplitude",
-                        swing(replace(pair.subcritical, alpha=0.99 * below.value), by),
-                        note=f"unstable cycle of {below.amplitude(0.99 * below.value):.3f} predicted")
-        )  # fmt: skip
+            Measurement(
+                f"PIQI-RCP, fluid, 0.99 of the boundary, perturbed by {by:g}: final amplitude",
+                swing(replace(pair.subcritical, alpha=0.99 * below.value), by),
+                note=f"unstable cycle of {below.amplitude(0.99 * below.value):.3f} predicted",
+            )
+        )
     large = {s: swing(replace(pair.subcritical, alpha=s * below.value), 0.4) for s in (0.95, 0.9, 0.85, 0.8)}
     measurements.append(
-        Measurement("PIQI-RCP, fluid, perturbed by 0.4: amplitude in the end at shares of the boundary",
-                    ", ".join(f"{s:g}: {size:.4f}" for s, size in large.items()))
-    )  # fmt: skip
+        Measurement(
+            "PIQI-RCP, fluid, perturbed by 0.4: amplitude in the end at shares of the boundary",
+            ", ".join(f"{s:g}: {size:.4f}" for s, size in large.items()),
+        )
+    )
     return measurements
 
 
@@ -272,9 +297,12 @@ def _packet_runs(subcritical: PIQIRCP) -> tuple[list[Measurement], list[float]]:
     for by in (0.02, 0.4):
         amplitudes.append(swing(replace(subcritical, alpha=0.9 * sampled), by, packet))
         measurements.append(
-            Measurement(f"PIQI-RCP, packets, 0.9 of the hybrid boundary, perturbed by {by:g}: amplitude in the end",
-                        amplitudes[-1], note=f"alpha = {0.9 * sampled:.4f}; the linear verdict is stable")
-        )  # fmt: skip
+            Measurement(
+                f"PIQI-RCP, packets, 0.9 of the hybrid boundary, perturbed by {by:g}: amplitude in the end",
+                amplitudes[-1],
+                note=f"alpha = {0.9 * sampled:.4f}; the linear verdict is stable",
+            )
+        )
     return measurements, amplitudes
 
 
@@ -289,24 +317,34 @@ def _recurrence_runs(supercritical: QIRCP) -> list[Measurement]:
         bifurcation = hopf(protocol, _net(), gain, "discrete")
         past_boundary = replace(protocol, **{gain: 1.01 * bifurcation.value})
         measurements.append(
-            Measurement(f"{label}, recurrence, 1.01 of the boundary: amplitude in the end",
-                        swing(past_boundary, 0.1, time="discrete"),
-                        reported=bifurcation.amplitude(1.01 * bifurcation.value))
-        )  # fmt: skip
+            Measurement(
+                f"{label}, recurrence, 1.01 of the boundary: amplitude in the end",
+                swing(past_boundary, 0.1, time="discrete"),
+                reported=bifurcation.amplitude(1.01 * bifurcation.value),
+            )
+        )
     bifurcation = hopf(supercritical, _net(UNEQUAL), time="discrete")
     measurements += [
-        Measurement("QI-RCP, RTTs of 50, 100 and 250 ms, continuous: coefficient / frequency",
-                    _share(hopf(supercritical, _net(UNEQUAL))), note="subcritical if > 0"),
-        Measurement("QI-RCP, RTTs of 50, 100 and 250 ms, discrete: coefficient / frequency", _share(bifurcation),
-                    note=f"critical alpha {bifurcation.value:.5f}"),
-    ]  # fmt: skip
+        Measurement(
+            "QI-RCP, RTTs of 50, 100 and 250 ms, continuous: coefficient / frequency",
+            _share(hopf(supercritical, _net(UNEQUAL))),
+            note="subcritical if > 0",
+        ),
+        Measurement(
+            "QI-RCP, RTTs of 50, 100 and 250 ms, discrete: coefficient / frequency",
+            _share(bifurcation),
+            note=f"critical alpha {bifurcation.value:.5f}",
+        ),
+    ]
     for share, by in ((0.997, 0.02), (0.997, 0.2), (1.003, 0.02)):
         at = share * bifurcation.value
         measurements.append(
-            Measurement(f"the same in a recurrence, {share:g} of the boundary, perturbed by {by:g}: final amplitude",
-                        swing(replace(supercritical, alpha=at), by, rtts=UNEQUAL, duration=1500.0, time="discrete"),
-                        reported=bifurcation.amplitude(at) if share > 1.0 else 0.0)
-        )  # fmt: skip
+            Measurement(
+                f"the same in a recurrence, {share:g} of the boundary, perturbed by {by:g}: final amplitude",
+                swing(replace(supercritical, alpha=at), by, rtts=UNEQUAL, duration=1500.0, time="discrete"),
+                reported=bifurcation.amplitude(at) if share > 1.0 else 0.0,
+            )
+        )
     return measurements
 
 
@@ -318,9 +356,13 @@ def _pictures(curves: Mapping[str, list[float]], above: Hopf) -> list[Picture]:
     return [
         Picture.of(
             plot.boundary_figure(
-                percent, {name: curves[name] for name in curves if "predicted" in name}, {},
+                percent,
+                {name: curves[name] for name in curves if "predicted" in name},
+                {},
                 {name: (percent, curves[name], None) for name in curves if "predicted" not in name},
-                x_title="distance from the boundary [%]", y_title="amplitude of arrivals / mean", log_y=True,
+                x_title="distance from the boundary [%]",
+                y_title="amplitude of arrivals / mean",
+                log_y=True,
                 title="Periodic orbits about the boundary, RTT 100 ms",
             ),
             "Periodic orbits about the boundary, RTT 100 ms",
@@ -328,13 +370,16 @@ def _pictures(curves: Mapping[str, list[float]], above: Hopf) -> list[Picture]:
         ),
         Picture.of(
             plot.boundary_figure(
-                rtts, {"PIQI-RCP": of_rtt, "QI-RCP": [_share(above)] * len(rtts)}, x_title="RTT [s]",
-                y_title="first Lyapunov coefficient / ω", title="First Lyapunov coefficient",
+                rtts,
+                {"PIQI-RCP": of_rtt, "QI-RCP": [_share(above)] * len(rtts)},
+                x_title="RTT [s]",
+                y_title="first Lyapunov coefficient / ω",
+                title="First Lyapunov coefficient",
             ),
             "First Lyapunov coefficient",
             "Supercritical below zero, subcritical above: continuous models, equal RTTs.",
         ),
-    ]  # fmt: skip
+    ]
 
 
 @check("open-hopf", cost=40, main=False)

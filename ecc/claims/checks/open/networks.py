@@ -174,16 +174,22 @@ def _two_links() -> list[Measurement]:
     low, high = joint.certified or (float("nan"), float("nan"))
     period = 2.0 * pi / joint.frequency * protocol.interval
     measurements = [
-        Measurement("PIQI-RCP on two links, hybrid, d over packets: critical alpha", joint.value,
-                    note=f"proven stable at {low:.9f}, unstable at {high:.9f}; its links alone: "
-                    f"{', '.join(f'{value:.6f}' for value in alone)}; d over flows: {by_flow:.4f}")
-    ]  # fmt: skip
+        Measurement(
+            "PIQI-RCP on two links, hybrid, d over packets: critical alpha",
+            joint.value,
+            note=f"proven stable at {low:.9f}, unstable at {high:.9f}; its links alone: "
+            f"{', '.join(f'{value:.6f}' for value in alone)}; d over flows: {by_flow:.4f}",
+        )
+    ]
     for factor, engine in product((0.95, 1.05), ("fluid", "packet")):
         run = perturbed_run(replace(protocol, alpha=factor * joint.value), TWO_LINKS, period, 30.0, engine=engine)
         measurements.append(
-            Measurement(f"PIQI-RCP on two links at {factor:g} of it, {engine} run", run.stability.status,
-                        note=f"growth {run.stability.growth_rate:+.4f} 1/s")
-        )  # fmt: skip
+            Measurement(
+                f"PIQI-RCP on two links at {factor:g} of it, {engine} run",
+                run.stability.status,
+                note=f"growth {run.stability.growth_rate:+.4f} 1/s",
+            )
+        )
     return measurements
 
 
@@ -229,11 +235,15 @@ def _xcp_with_limited_flows() -> tuple[list[Measurement], int]:
     held = {n: (linearize(XCP(), held_back(n), clocking="rate"), *_xcp_runs(n)) for n in (1, 2, 3, 4)}
     proofs = {n: loop.certify().stable for n, (loop, *_) in held.items()}
     measurements = [
-        Measurement(f"XCP's default gains, {n} limited flows: abscissa", -decay_rate(loop),
-                    "1/s", note=f"{'proven stable' if proofs[n] else 'proven unstable'}; in the fluid {half:.1e} off "
-                    f"its rate after 30 s, {end:.1e} after 60 s; paced packets swing by {swing:.2%}")
+        Measurement(
+            f"XCP's default gains, {n} limited flows: abscissa",
+            -decay_rate(loop),
+            "1/s",
+            note=f"{'proven stable' if proofs[n] else 'proven unstable'}; in the fluid {half:.1e} off "
+            f"its rate after 30 s, {end:.1e} after 60 s; paced packets swing by {swing:.2%}",
+        )
         for n, (loop, half, end, swing) in held.items()
-    ]  # fmt: skip
+    ]
     return measurements, min(n for n, proof in proofs.items() if proof is False)
 
 
@@ -247,12 +257,18 @@ def _jetmax_assignments() -> list[Measurement]:
             assigned = bottleneck_assignment(few, links)
             radii[assigned.is_consistent].append(assigned.spectral_radius(JetMax()))
     return [
-        Measurement("JetMax in T_u, T4 and a ring, consistent assignments: spectral radius",
-                    f"{min(radii[True]):.4f} to {max(radii[True]):.4f}", reported=0.4,
-                    note=f"{len(radii[True])} assignments"),
-        Measurement("the same, inconsistent assignments", f"{min(radii[False]):.4f} to {max(radii[False]):.4f}",
-                    note=f"{len(radii[False])} assignments"),
-    ]  # fmt: skip
+        Measurement(
+            "JetMax in T_u, T4 and a ring, consistent assignments: spectral radius",
+            f"{min(radii[True]):.4f} to {max(radii[True]):.4f}",
+            reported=0.4,
+            note=f"{len(radii[True])} assignments",
+        ),
+        Measurement(
+            "the same, inconsistent assignments",
+            f"{min(radii[False]):.4f} to {max(radii[False]):.4f}",
+            note=f"{len(radii[False])} assignments",
+        ),
+    ]
 
 
 def _t_u_measurements(share: IsolatedLink, onsets: _Onsets) -> list[Measurement]:
@@ -260,12 +276,20 @@ def _t_u_measurements(share: IsolatedLink, onsets: _Onsets) -> list[Measurement]
     return [
         Measurement("T_u, l1: share of its load from flows bottlenecked there", share.share),
         Measurement("T_u, l1: beta for the RTT of the flow bottlenecked there, at beta = 1", share.gains["beta"]),
-        Measurement("T_u, l1 alone, queue >= 0, beta = 1: critical alpha", sum(onsets.alone) / 2.0,
-                    note=f"stable at {onsets.alone[0]:.4f}, grows at {onsets.alone[1]:.4f}"),
-        *(Measurement(f"T_u in fluid runs, {order}, beta = 1: critical alpha", sum(edge) / 2.0,
-                      note=f"a perturbation of 1e-4 dies out at {edge[0]:.4f}, grows at {edge[1]:.4f}")
-          for order, edge in onsets.together.items()),
-    ]  # fmt: skip
+        Measurement(
+            "T_u, l1 alone, queue >= 0, beta = 1: critical alpha",
+            sum(onsets.alone) / 2.0,
+            note=f"stable at {onsets.alone[0]:.4f}, grows at {onsets.alone[1]:.4f}",
+        ),
+        *(
+            Measurement(
+                f"T_u in fluid runs, {order}, beta = 1: critical alpha",
+                sum(edge) / 2.0,
+                note=f"a perturbation of 1e-4 dies out at {edge[0]:.4f}, grows at {edge[1]:.4f}",
+            )
+            for order, edge in onsets.together.items()
+        ),
+    ]
 
 
 def _network_pictures(share: IsolatedLink, onsets: _Onsets, limited: _LimitedFlows) -> list[Picture]:
@@ -274,26 +298,42 @@ def _network_pictures(share: IsolatedLink, onsets: _Onsets, limited: _LimitedFlo
     scale = {name: share.gains[name] / getattr(RCP(), name) for name in ("alpha", "beta")}
     t_u = plot.boundary_figure(
         alphas,
-        {"l1 isolated, queue ≥ 0": empty_queue_boundary(scale["alpha"] * alphas) / scale["beta"],
-         "one link, equal RTTs, queue ≥ 0": empty_queue_boundary(alphas)},
+        {
+            "l1 isolated, queue ≥ 0": empty_queue_boundary(scale["alpha"] * alphas) / scale["beta"],
+            "one link, equal RTTs, queue ≥ 0": empty_queue_boundary(alphas),
+        },
         points={f"fluid runs, {order}": ([sum(edge) / 2], [1.0], None) for order, edge in onsets.together.items()},
-        x_title="α", y_title="critical β", log_x=False, log_y=True, title="RCP in T_u: critical beta of l1",
-    )  # fmt: skip
+        x_title="α",
+        y_title="critical β",
+        log_x=False,
+        log_y=True,
+        title="RCP in T_u: critical beta of l1",
+    )
     means = plot.boundary_figure(
         limited.counts,
-        {"mean over flows": [limit.value for limit in limited.by_flow],
-         "mean over packets": [limited.by_packet] * len(limited.counts)},
-        x_title="flows bottlenecked elsewhere", y_title="critical α", log_y=True,
+        {
+            "mean over flows": [limit.value for limit in limited.by_flow],
+            "mean over packets": [limited.by_packet] * len(limited.counts),
+        },
+        x_title="flows bottlenecked elsewhere",
+        y_title="critical α",
+        log_y=True,
         title="QI-RCP: d as a mean over flows and over packets",
-    )  # fmt: skip
+    )
     return [
-        Picture.of(t_u, "RCP in T_u: critical beta of l1",
-                   "Beta above which perturbations grow: l1 of T_u as an isolated link, a link that is the bottleneck "
-                   "of all its flows, and runs of the whole T_u."),
-        Picture.of(means, "QI-RCP: d as a mean over flows and over packets",
-                   "Critical alpha of a link that is the bottleneck of a flow of 1 s, with flows of 10 ms that have "
-                   "another bottleneck."),
-    ]  # fmt: skip
+        Picture.of(
+            t_u,
+            "RCP in T_u: critical beta of l1",
+            "Beta above which perturbations grow: l1 of T_u as an isolated link, a link that is the bottleneck "
+            "of all its flows, and runs of the whole T_u.",
+        ),
+        Picture.of(
+            means,
+            "QI-RCP: d as a mean over flows and over packets",
+            "Critical alpha of a link that is the bottleneck of a flow of 1 s, with flows of 10 ms that have "
+            "another bottleneck.",
+        ),
+    ]
 
 
 @check("open-networks", cost=28, main=False)
@@ -320,15 +360,22 @@ def open_networks(claim: Claim) -> Finding:
         "XCP averages over flows: with its default gains it is provably unstable with "
         f"{min_unstable} such flows, and keeps oscillating in runs.",
         [
-            Measurement("random networks of 5 links, 12 flows: proofs for network and links agree",
-                        f"{agree} of {drawn}",
-                        note=f"{unstable} unstable; RCP (unconstrained queue), QI-RCP and PIQI-RCP, d over packets"),
-            *(Measurement(f"{name}, random networks: minimum critical alpha", value, note="d over packets; safe: "
-                                                                                          f"{safe}")
-              for (name, value), safe in zip(minimum.items(), ("pi/2 = 1.5708", "0.6187"), strict=True)),
-            Measurement("QI-RCP, one flow of 1 s, nine limited flows of 10 ms: critical alpha, d over flows",
-                    limited.nine.value,
-                    note=f"proven stable at {limited.proven[0]:.9f}, unstable at {limited.proven[1]:.9f}"),
+            Measurement(
+                "random networks of 5 links, 12 flows: proofs for network and links agree",
+                f"{agree} of {drawn}",
+                note=f"{unstable} unstable; RCP (unconstrained queue), QI-RCP and PIQI-RCP, d over packets",
+            ),
+            *(
+                Measurement(
+                    f"{name}, random networks: minimum critical alpha", value, note=f"d over packets; safe: {safe}"
+                )
+                for (name, value), safe in zip(minimum.items(), ("pi/2 = 1.5708", "0.6187"), strict=True)
+            ),
+            Measurement(
+                "QI-RCP, one flow of 1 s, nine limited flows of 10 ms: critical alpha, d over flows",
+                limited.nine.value,
+                note=f"proven stable at {limited.proven[0]:.9f}, unstable at {limited.proven[1]:.9f}",
+            ),
             Measurement("the same, d over packets", limited.by_packet),
             *_two_links(),
             *of_xcp,
@@ -336,9 +383,11 @@ def open_networks(claim: Claim) -> Finding:
             *_jetmax_assignments(),
         ],
         _network_pictures(share, onsets, limited),
-        ["Max-min assignments, which consistent ones are; RCP's linear model has unconstrained queues.",
-         "The growth of l1 alone with its queue >= 0 is computed (docs: the empty queue); runs have T = 10 ms."],
-    )  # fmt: skip
+        [
+            "Max-min assignments, which consistent ones are; RCP's linear model has unconstrained queues.",
+            "The growth of l1 alone with its queue >= 0 is computed (docs: the empty queue); runs have T = 10 ms.",
+        ],
+    )
 
 
 SIZES = (1000, 500, 250, 100)
@@ -390,16 +439,24 @@ def open_tu(claim: Claim) -> Finding:
     stable = edge[1e-4] < 1e-3 and swings[small][alphas.index(0.5)] < CYCLE and alone[0] > 0.5
     figures = [
         plot.boundary_figure(
-            SIZES, {f"α = {alpha:g}": values for alpha, values in noise.items()}, x_title="packet size [bytes]",
-            y_title="standard deviation of x1 / mean", log_y=True, title="RCP in T_u: oscillation over packet size",
+            SIZES,
+            {f"α = {alpha:g}": values for alpha, values in noise.items()},
+            x_title="packet size [bytes]",
+            y_title="standard deviation of x1 / mean",
+            log_y=True,
+            title="RCP in T_u: oscillation over packet size",
         ),
         plot.boundary_figure(
-            alphas, {f"perturbed by {100 * by:g} %": values for by, values in swings.items()},
-            {f"limit cycle above {CYCLE:g}": CYCLE}, x_title="α", y_title="standard deviation of x1 / mean",
-            log_x=False, log_y=True,
+            alphas,
+            {f"perturbed by {100 * by:g} %": values for by, values in swings.items()},
+            {f"limit cycle above {CYCLE:g}": CYCLE},
+            x_title="α",
+            y_title="standard deviation of x1 / mean",
+            log_x=False,
+            log_y=True,
             title="RCP in T_u, 250-byte packets: limit cycle and stable equilibrium",
         ),
-    ]  # fmt: skip
+    ]
     calm = [name for name, swing in cures.items() if swing < CYCLE]
     return Finding(
         claim,
@@ -414,22 +471,42 @@ def open_tu(claim: Claim) -> Finding:
         "vanishes "
         f"with {', '.join(calm)}.",
         [
-            *(Measurement(f"packets, alpha = {alpha:g}, packets of {size} bytes: swing of x1", swing,
-                          note="standard deviation over mean, last 30 of 80 s, nine flows joining at 20 s")
-              for alpha, values in noise.items() for size, swing in zip(SIZES, values, strict=True)),
+            *(
+                Measurement(
+                    f"packets, alpha = {alpha:g}, packets of {size} bytes: swing of x1",
+                    swing,
+                    note="standard deviation over mean, last 30 of 80 s, nine flows joining at 20 s",
+                )
+                for alpha, values in noise.items()
+                for size, swing in zip(SIZES, values, strict=True)
+            ),
             *(Measurement(f"fluid, alpha = {alpha:g}: swing of x1", value) for alpha, value in still.items()),
-            *(Measurement(f"packets of 250 bytes, alpha = {a:g}: swing perturbed by 0.1 % and by 2 %",
-                          f"{calmer:.4f}, {moved:.4f}")
-              for a, calmer, moved in zip(alphas, swings[small], swings[large], strict=True)),
+            *(
+                Measurement(
+                    f"packets of 250 bytes, alpha = {a:g}: swing perturbed by 0.1 % and by 2 %",
+                    f"{calmer:.4f}, {moved:.4f}",
+                )
+                for a, calmer, moved in zip(alphas, swings[small], swings[large], strict=True)
+            ),
             Measurement("packets of 100 bytes, alpha = 0.5, perturbed by 2 %", fine),
-            *(Measurement(f"fluid, alpha = 0.5, perturbed by {by:g}: deviation after 20 s", value)
-              for by, value in edge.items()),
+            *(
+                Measurement(f"fluid, alpha = 0.5, perturbed by {by:g}: deviation after 20 s", value)
+                for by, value in edge.items()
+            ),
             *(Measurement(f"packets of 250 bytes, perturbed by 2 %: {name}", swing) for name, swing in cures.items()),
         ],
-        [Picture.of(figures[0], "RCP in T_u: oscillation over packet size",
-                    "Standard deviation of x1 over its mean, long after nine flows have joined; beta = 1."),
-         Picture.of(figures[1], "RCP in T_u: limit cycle and stable equilibrium",
-                    "Standard deviation of x1 over its mean, long after a perturbation of all rates; beta = 1, "
-                    "packets of 250 bytes.")],
+        [
+            Picture.of(
+                figures[0],
+                "RCP in T_u: oscillation over packet size",
+                "Standard deviation of x1 over its mean, long after nine flows have joined; beta = 1.",
+            ),
+            Picture.of(
+                figures[1],
+                "RCP in T_u: limit cycle and stable equilibrium",
+                "Standard deviation of x1 over its mean, long after a perturbation of all rates; beta = 1, "
+                "packets of 250 bytes.",
+            ),
+        ],
         ["beta = 1; routers average RTTs per packet with weight 0.02."],
-    )  # fmt: skip
+    )

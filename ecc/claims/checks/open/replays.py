@@ -99,11 +99,15 @@ def _free_queue(measurements: list[Measurement]) -> bool:
             measurements.append(
                 Measurement(
                     f"{name}, beta = {beta:g}, {label}: packets; growth of the unconstrained-queue loop",
-                    packets.status, "1/s", "stable", f"linear model {system.spectral_abscissa:+.5f} 1/s; critical "
+                    packets.status,
+                    "1/s",
+                    "stable",
+                    f"linear model {system.spectral_abscissa:+.5f} 1/s; critical "
                     f"beta proven in [{lost.certified[0]:.10g}, {lost.certified[1]:.10g}]; packets keep the queue >= 0",
-                    growth, met=agrees,
+                    growth,
+                    met=agrees,
                 )
-            )  # fmt: skip
+            )
     return holds
 
 
@@ -125,10 +129,14 @@ def open_replay(claim: Claim) -> Finding:
         )
         low, high = case.found.certified
         measurements.append(
-            Measurement(f"{loop}: critical alpha", case.found.value, "", case.bound,
-                    f"{theorem.time}; proven stable at {low:.10g}, unstable at {high:.10g}; {case.ratio:.4f} of the "
-                        "bound")
-        )  # fmt: skip
+            Measurement(
+                f"{loop}: critical alpha",
+                case.found.value,
+                "",
+                case.bound,
+                f"{theorem.time}; proven stable at {low:.10g}, unstable at {high:.10g}; {case.ratio:.4f} of the bound",
+            )
+        )
         for side, gain in (("control", CONTROL * case.found.value), ("below the bound", case.proof[0])):
             runs = replay(replace(protocol, alpha=gain), rtts, theorem.time, period)
             fluid, packets = runs["fluid"], runs["packet"]
@@ -136,10 +144,17 @@ def open_replay(claim: Claim) -> Finding:
             agreed &= good and case.contradicts
             count += 1
             measurements.append(
-                Measurement(f"{loop}, alpha = {gain:.4f} ({side}): growth", packets.run.stability.growth_rate, "1/s",
-                        "stable", f"linear model {fluid.expected:+.5f}, hybrid {packets.expected:+.5f} 1/s; packets "
-                            f"{packets.run.stability.status}", fluid.run.stability.growth_rate, met=good)
-            )  # fmt: skip
+                Measurement(
+                    f"{loop}, alpha = {gain:.4f} ({side}): growth",
+                    packets.run.stability.growth_rate,
+                    "1/s",
+                    "stable",
+                    f"linear model {fluid.expected:+.5f}, hybrid {packets.expected:+.5f} 1/s; packets "
+                    f"{packets.run.stability.status}",
+                    fluid.run.stability.growth_rate,
+                    met=good,
+                )
+            )
             for engine, engine_run in (("fluid", fluid), ("packets", packets)):
                 points[engine][0].append(engine_run.expected)
                 points[engine][1].append(engine_run.run.stability.growth_rate)
@@ -152,10 +167,15 @@ def open_replay(claim: Claim) -> Finding:
     every = points["fluid"][0] + points["packets"][0]
     ends = [min(every), max(every)]
     figure = plot.boundary_figure(
-        ends, {"equal": ends}, {}, {name: (x, y, None) for name, (x, y) in points.items()},
-        x_title="growth rate of the linear model [1/s]", y_title="growth rate of the run [1/s]", log_x=False,
+        ends,
+        {"equal": ends},
+        {},
+        {name: (x, y, None) for name, (x, y) in points.items()},
+        x_title="growth rate of the linear model [1/s]",
+        y_title="growth rate of the run [1/s]",
+        log_x=False,
         title="Growth rates of runs and linear models",
-    )  # fmt: skip
+    )
     return Finding(
         claim,
         Verdict.CONFIRMED if agreed and free else Verdict.REFUTED,
@@ -168,10 +188,13 @@ def open_replay(claim: Claim) -> Finding:
         "converge.",
         measurements,
         [
-            Picture.of(figure, "Growth rates of runs and linear models",
-                       "Growth rate of each run of PIQI-RCP against its linear model: the theorem's model for the "
-                       "fluid, the hybrid model for packets. Points above zero are unstable below the published "
-                       "bound."),
+            Picture.of(
+                figure,
+                "Growth rates of runs and linear models",
+                "Growth rate of each run of PIQI-RCP against its linear model: the theorem's model for the "
+                "fluid, the hybrid model for packets. Points above zero are unstable below the published "
+                "bound.",
+            ),
             Picture.of(
                 plot.envelope_figure(envelopes, title="Theorem 10: packet runs unstable below its bound"),
                 "Theorem 10: packet runs unstable below its bound",
@@ -184,4 +207,4 @@ def open_replay(claim: Claim) -> Finding:
             f"the fluid and by 2 % (controls) or 0.4 % in packets, {PERIODS:g} periods.",
             "The gain below the bound is midway between the exact boundary and the bound.",
         ],
-    )  # fmt: skip
+    )

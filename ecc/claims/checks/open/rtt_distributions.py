@@ -114,25 +114,32 @@ def _counterexample() -> tuple[list[Measurement], bool]:
             lost = critical_gain(protocol, _net(distribution), "beta", certify=True)
             measurements.append(
                 Measurement(
-                    f"{name}, alpha = {alpha:g}, {label}: critical beta", lost.value,
+                    f"{name}, alpha = {alpha:g}, {label}: critical beta",
+                    lost.value,
                     note=f"proven stable at {lost.certified[0]:.12g}, unstable at {lost.certified[1]:.12g}; at beta = "
-                    f"{beta:g} {proofs[name, label].at_least} unstable roots, proven" if lost.certified else "",
+                    f"{beta:g} {proofs[name, label].at_least} unstable roots, proven"
+                    if lost.certified
+                    else "",
                 )
-            )  # fmt: skip
+            )
             if name == "RCP":
                 measurements.append(
-                    Measurement(f"the same loop in the solver of delay equations, {label}: growth",
-                                free_queue_growth(system), "1/s",
-                                note=f"spectral abscissa {system.spectral_abscissa:.6g} 1/s")
-                )  # fmt: skip
+                    Measurement(
+                        f"the same loop in the solver of delay equations, {label}: growth",
+                        free_queue_growth(system),
+                        "1/s",
+                        note=f"spectral abscissa {system.spectral_abscissa:.6g} 1/s",
+                    )
+                )
             for engine in ("fluid", "packet"):
                 run = perturbed_run(protocol, run_network(distribution, 1.2), 1.2, 40.0, engine=engine)
                 measurements.append(
-                    Measurement(f"{name} with its queue >= 0 in a {engine} run, {label}", run.stability.status,
-                                                    note=f"growth {run.stability.growth_rate:+.4f} 1/s; empty at "
-                                                         "equilibrium: see "
-                                                         f"assumptions")
-                )  # fmt: skip
+                    Measurement(
+                        f"{name} with its queue >= 0 in a {engine} run, {label}",
+                        run.stability.status,
+                        note=f"growth {run.stability.growth_rate:+.4f} 1/s; empty at equilibrium: see assumptions",
+                    )
+                )
     contradicted = all(not p.stable for (_, label), p in proofs.items() if label.startswith("RTTs")) and all(
         p.stable for (_, label), p in proofs.items() if label.startswith("all")
     )
@@ -150,15 +157,23 @@ def _all_distributions(below: float, high: float, max_loss: float, at: float) ->
     proven = is_stable_up_to_ratio(XCP(), 0.99 * shuffled.value)
     measurements = [
         Measurement("maximum loss of beta by heterogeneity", max_loss, note=f"alpha = {at:.4f}"),
-        Measurement("RCP: minimum alpha for which equal RTTs are the worst distribution", high, note=f"proven, above "
-                                                                                                 f"{below:.13g}"),
-        Measurement("RCP with 0.4, 0.226, or XCP without shuffling", "stable for all "
-                                                                     "RTTs" if default_gains else "not proven",
-                    note="ball arithmetic"),
-        Measurement("XCP's default gains, gamma = 0.1: critical ratio of maximum to mean RTT for flows of that RTT "
-                            "and flows of RTT 0", shuffled.value, note="every distribution up to 0.99 of it is "
-                    f"{'proven' if proven else 'not proven'} stable"),
-    ]  # fmt: skip
+        Measurement(
+            "RCP: minimum alpha for which equal RTTs are the worst distribution",
+            high,
+            note=f"proven, above {below:.13g}",
+        ),
+        Measurement(
+            "RCP with 0.4, 0.226, or XCP without shuffling",
+            "stable for all RTTs" if default_gains else "not proven",
+            note="ball arithmetic",
+        ),
+        Measurement(
+            "XCP's default gains, gamma = 0.1: critical ratio of maximum to mean RTT for flows of that RTT "
+            "and flows of RTT 0",
+            shuffled.value,
+            note=f"every distribution up to 0.99 of it is {'proven' if proven else 'not proven'} stable",
+        ),
+    ]
     return measurements, shuffled.value
 
 
@@ -169,9 +184,13 @@ def _shapes(equal: Sequence[float]) -> tuple[list[Measurement], dict[str, list[f
         curves[label] = [critical_gain(RCP(alpha=a), _net(shape), "beta").value for a in ALPHAS]
         at = int(np.argmin(np.abs(ALPHAS - 0.4)))
         measurements.append(
-            Measurement(f"critical beta at alpha = 0.4, {label}", curves[label][at],
-                        reported=equal[at], note="reported: equal RTTs")
-        )  # fmt: skip
+            Measurement(
+                f"critical beta at alpha = 0.4, {label}",
+                curves[label][at],
+                reported=equal[at],
+                note="reported: equal RTTs",
+            )
+        )
     return measurements, curves
 
 
@@ -181,20 +200,33 @@ def _region_pictures(worst: Sequence[WorstRttDistribution], of_shapes: Mapping[s
     loss = np.array([1.0 - w.value / w.equal for w in worst])
     return [
         Picture.of(
-            plot.boundary_figure(ALPHAS, curves, {"equal RTTs": [w.equal for w in worst]}, x_title="α",
-                                 y_title="critical β", log_x=False, title="Unconstrained-queue region of RCP"),
+            plot.boundary_figure(
+                ALPHAS,
+                curves,
+                {"equal RTTs": [w.equal for w in worst]},
+                x_title="α",
+                y_title="critical β",
+                log_x=False,
+                title="Unconstrained-queue region of RCP",
+            ),
             "Unconstrained-queue region of RCP",
             "Critical beta for equal RTTs, for the worst distribution with the same mean, and for single "
-                            "distributions.",
+            "distributions.",
         ),
         _ratios(),
         Picture.of(
-            plot.boundary_figure(ALPHAS, {"decrease": 100.0 * loss}, x_title="α", log_x=False,
-                                 y_title="decrease of critical β [%]", title="Effect of the worst distribution"),
+            plot.boundary_figure(
+                ALPHAS,
+                {"decrease": 100.0 * loss},
+                x_title="α",
+                log_x=False,
+                y_title="decrease of critical β [%]",
+                title="Effect of the worst distribution",
+            ),
             "Effect of the worst distribution",
             "Decrease of the critical beta from equal RTTs to the worst distribution with the same mean.",
         ),
-    ]  # fmt: skip
+    ]
 
 
 @check("open-regions", cost=60, main=False)
@@ -203,8 +235,10 @@ def open_regions(claim: Claim) -> Finding:
     worst = [worst_rtt_distribution(RCP(alpha=a), MEAN, "beta") for a in ALPHAS]
     deepest = minimize_scalar(
         lambda a: (w := worst_rtt_distribution(RCP(alpha=a), MEAN, "beta")).value / w.equal,
-        bounds=(0.2, 0.4), method="bounded", options={"xatol": 1e-4},
-    )  # fmt: skip
+        bounds=(0.2, 0.4),
+        method="bounded",
+        options={"xatol": 1e-4},
+    )
     below, high = equal_rtts_threshold()
     alpha, beta, _ = COUNTEREXAMPLE
     of_counterexample, contradicted = _counterexample()
@@ -239,11 +273,17 @@ def _ratios() -> Picture:
         for a, b in XCP_GAINS
     }
     return Picture.of(
-        plot.boundary_figure(gamma, curves, {"shuffling alone: π/2": pi / 2.0}, x_title="γ",
-                             y_title="critical γ D_max/d", title="XCP: largest RTT over mean RTT"),
+        plot.boundary_figure(
+            gamma,
+            curves,
+            {"shuffling alone: π/2": pi / 2.0},
+            x_title="γ",
+            y_title="critical γ D_max/d",
+            title="XCP: largest RTT over mean RTT",
+        ),
         "XCP: largest RTT over mean RTT",
         "Minimum ratio at which a share d/D_max of flows at D_max and all others at RTT 0 is unstable (numerical).",
-    )  # fmt: skip
+    )
 
 
 @check("open-proofs", cost=70, main=False)
@@ -261,27 +301,40 @@ def open_proofs(claim: Claim) -> Finding:
     proofs = [*drawn.values(), averaging, *up_to]
     word = {True: "proven", False: "undecided"}
     measurements = [
-        Measurement("RCP: maximum alpha with a proof for every distribution at beta = sqrt(2) alpha^2", low,
-                    reported=pi / (4.0 * sqrt(2.0)),
-                    note=f"proven, undecided at {high:.7g}; smaller alpha by scaling; reported for equal RTTs"),
+        Measurement(
+            "RCP: maximum alpha with a proof for every distribution at beta = sqrt(2) alpha^2",
+            low,
+            reported=pi / (4.0 * sqrt(2.0)),
+            note=f"proven, undecided at {high:.7g}; smaller alpha by scaling; reported for equal RTTs",
+        ),
         *(
-            Measurement(f"(s alpha, s^2 beta), s <= {s:g}, of the equal-RTT boundary v = {v0:g} to {v1:g}, every "
-                        f"distribution",
-                        word[holds], note=f"alpha = v sin v from {v0 * sin(v0):.4g} to {v1 * sin(v1):.4g}")
+            Measurement(
+                f"(s alpha, s^2 beta), s <= {s:g}, of the equal-RTT boundary v = {v0:g} to {v1:g}, every distribution",
+                word[holds],
+                note=f"alpha = v sin v from {v0 * sin(v0):.4g} to {v1 * sin(v1):.4g}",
+            )
             for (s, v0, v1), holds in drawn.items()
         ),
-        Measurement(f"continuous PIQI-RCP, tau1 = 0.01, tau2 = 0.1, T = 10 ms: alpha <= {SAFE:g}, all RTTs, d >= 20 ms",
-                    word[averaging], reported="pi d/(4 D)", note=f"equal RTTs of 0.984 s: lost at {lost.value:.6f}"),
-        Measurement("discrete PIQI-RCP, tau1 + tau2 <= 1: minimum critical alpha over d/(2d - 1) found",
-                    every.least.ratio,
-                note=f"in {every.loops} loops; the bound is proven by hand, and the limit of tau1 -> 0 with tau2 = 0"),
+        Measurement(
+            f"continuous PIQI-RCP, tau1 = 0.01, tau2 = 0.1, T = 10 ms: alpha <= {SAFE:g}, all RTTs, d >= 20 ms",
+            word[averaging],
+            reported="pi d/(4 D)",
+            note=f"equal RTTs of 0.984 s: lost at {lost.value:.6f}",
+        ),
+        Measurement(
+            "discrete PIQI-RCP, tau1 + tau2 <= 1: minimum critical alpha over d/(2d - 1) found",
+            every.least.ratio,
+            note=f"in {every.loops} loops; the bound is proven by hand, and the limit of tau1 -> 0 with tau2 = 0",
+        ),
         *(
-            Measurement(f"XCP, alpha = {xcp.alpha:g}, beta = {xcp.beta:g}, gamma = {xcp.gamma:g}: critical D_max/d",
-                        ratio,
-                        note=f"numerical; every distribution of RTTs up to 0.99 of it: {word[held]}")
+            Measurement(
+                f"XCP, alpha = {xcp.alpha:g}, beta = {xcp.beta:g}, gamma = {xcp.gamma:g}: critical D_max/d",
+                ratio,
+                note=f"numerical; every distribution of RTTs up to 0.99 of it: {word[held]}",
+            )
             for xcp, ratio, held in zip(shuffling, ratios, up_to, strict=True)
         ),
-    ]  # fmt: skip
+    ]
     return Finding(
         claim,
         Verdict.CONFIRMED if all(proofs) and every.holds else Verdict.CONDITIONAL,
@@ -329,13 +382,18 @@ def _worst_distributions() -> tuple[list[Measurement], dict[tuple[str, str], lis
             off = max(1.0 - w.value / w.equal for w in worst)
             equal_is_worst &= off < 1e-8
             measurements.append(
-                Measurement(f"{name}, {time}: maximum loss by the worst distribution of a mean RTT, 20 ms to 4 s", off,
-                            note="relative to the critical alpha for equal RTTs")
-            )  # fmt: skip
+                Measurement(
+                    f"{name}, {time}: maximum loss by the worst distribution of a mean RTT, 20 ms to 4 s",
+                    off,
+                    note="relative to the critical alpha for equal RTTs",
+                )
+            )
         measurements.append(
-            Measurement(f"{name}, hybrid: critical alpha at equal RTTs of 0.12 and 1 s",
-                        ", ".join(f"{_hybrid(protocol, d):.4f}" for d in (0.12, 1.0)))
-        )  # fmt: skip
+            Measurement(
+                f"{name}, hybrid: critical alpha at equal RTTs of 0.12 and 1 s",
+                ", ".join(f"{_hybrid(protocol, d):.4f}" for d in (0.12, 1.0)),
+            )
+        )
     return measurements, tables, equal_is_worst
 
 
@@ -346,10 +404,12 @@ def _drawn_distributions(safe_alpha: float) -> list[Measurement]:
     for protocol, floor in ((QIRCP(), pi / 2.0), (PIQIRCP(), safe_alpha)):
         ratios = [critical_gain(protocol, _net(m), "alpha").value / floor for m in drawn]
         measurements.append(
-            Measurement(f"{type(protocol).__name__}: minimum critical alpha of 30 random distributions over the safe "
-                                    f"alpha",
-                        min(ratios), note=f"maximum {max(ratios):.4f}")
-        )  # fmt: skip
+            Measurement(
+                f"{type(protocol).__name__}: minimum critical alpha of 30 random distributions over the safe alpha",
+                min(ratios),
+                note=f"maximum {max(ratios):.4f}",
+            )
+        )
     return measurements
 
 
@@ -361,19 +421,27 @@ def _unsafe_rtts() -> tuple[list[Measurement], _UnsafeRtts]:
     proven = linearize(PIQIRCP(alpha=alpha), network).certify()
     lo, hi = case.found.certified or (0.0, 0.0)
     measurements = [
-        Measurement("PIQI-RCP, RTTs 1 and 1.1 s: critical alpha", case.found.value, reported=case.bound,
-                    note=f"Theorem 10 has {case.bound:.4f}; proven stable at {lo:.12g}, unstable at {hi:.12g}; "
-                    f"{proven.at_least} unstable roots at {alpha:g}, proven")
-    ]  # fmt: skip
+        Measurement(
+            "PIQI-RCP, RTTs 1 and 1.1 s: critical alpha",
+            case.found.value,
+            reported=case.bound,
+            note=f"Theorem 10 has {case.bound:.4f}; proven stable at {lo:.12g}, unstable at {hi:.12g}; "
+            f"{proven.at_least} unstable roots at {alpha:g}, proven",
+        )
+    ]
     period = 2.0 * pi / case.found.frequency
     for engine in ("fluid", "packet"):
         for gain in (0.55, alpha):
             roomy = PIQIRCP(alpha=gain, gamma=ROOM["gamma"])
             run = perturbed_run(roomy, run_network(rtts, period), period, 40.0, engine=engine)
             measurements.append(
-                Measurement(f"{engine} run, RTTs 1 and 1.1 s, alpha = {gain:g}", run.stability.status,
-                            reported="stable", note=f"growth {run.stability.growth_rate:+.4f} 1/s")
-            )  # fmt: skip
+                Measurement(
+                    f"{engine} run, RTTs 1 and 1.1 s, alpha = {gain:g}",
+                    run.stability.status,
+                    reported="stable",
+                    note=f"growth {run.stability.growth_rate:+.4f} 1/s",
+                )
+            )
     return measurements, _UnsafeRtts(case.bound, case.found.value, proven.stable is False)
 
 
@@ -381,22 +449,35 @@ def _limit_pictures(tables: Mapping[tuple[str, str], list[float]]) -> list[Pictu
     """Return the pictures of QI-RCP's bound and limit, and of PIQI-RCP's limit over the mean RTT."""
     ratio = np.linspace(1.0, 10.0, 91)
     figure = plot.boundary_figure(
-        ratio, {"exact, worst distribution of a mean": np.full(len(ratio), pi / 2.0)},
-        {"Theorem 4": pi / (2.0 * ratio)}, x_title="largest RTT / mean RTT", y_title="α", log_x=False,
+        ratio,
+        {"exact, worst distribution of a mean": np.full(len(ratio), pi / 2.0)},
+        {"Theorem 4": pi / (2.0 * ratio)},
+        x_title="largest RTT / mean RTT",
+        y_title="α",
+        log_x=False,
         title="QI-RCP: published bound and exact limit",
-    )  # fmt: skip
+    )
     safe_figure = plot.boundary_figure(
-        MEANS, {f"worst distribution, {time}": tables["PIQI-RCP", time] for time in ("continuous", "discrete")},
-        {"π/4": pi / 4.0}, x_title="mean RTT [s]", y_title="critical α",
+        MEANS,
+        {f"worst distribution, {time}": tables["PIQI-RCP", time] for time in ("continuous", "discrete")},
+        {"π/4": pi / 4.0},
+        x_title="mean RTT [s]",
+        y_title="critical α",
         title="PIQI-RCP: α stable for every distribution",
-    )  # fmt: skip
+    )
     return [
-        Picture.of(figure, "QI-RCP: published bound and exact limit",
-                   "Continuous QI-RCP: pi d/(2 D), and pi/2, which is safe for every distribution."),
-        Picture.of(safe_figure, "PIQI-RCP: alpha stable for every distribution",
-                   "Critical alpha over the mean RTT, tau1 = 0.01, tau2 = 0.1, T = 10 ms: exact for the worst "
-                                          "distribution of the mean."),
-    ]  # fmt: skip
+        Picture.of(
+            figure,
+            "QI-RCP: published bound and exact limit",
+            "Continuous QI-RCP: pi d/(2 D), and pi/2, which is safe for every distribution.",
+        ),
+        Picture.of(
+            safe_figure,
+            "PIQI-RCP: alpha stable for every distribution",
+            "Critical alpha over the mean RTT, tau1 = 0.01, tau2 = 0.1, T = 10 ms: exact for the worst "
+            "distribution of the mean.",
+        ),
+    ]
 
 
 @check("open-rtt-distributions", cost=60, main=False)
@@ -424,14 +505,21 @@ def open_rtt_distributions(claim: Claim) -> Finding:
         f"with RTTs of 1 and 1.1 s Theorem 10 allows {unsafe.bound:.4f}, and the exact limit is {unsafe.limit:.4f}.",
         [
             *of_means,
-            Measurement("PIQI-RCP, tau = (0.999, 3): critical alpha with RTTs of 0, 45, 45 ms", spread_out.value,
-                        reported=equal.value,
-                        note="reported: equal RTTs of 30 ms; certified: equal RTTs are not the worst"),
+            Measurement(
+                "PIQI-RCP, tau = (0.999, 3): critical alpha with RTTs of 0, 45, 45 ms",
+                spread_out.value,
+                reported=equal.value,
+                note="reported: equal RTTs of 30 ms; certified: equal RTTs are not the worst",
+            ),
             *_drawn_distributions(float(safe.fun)),
             *of_unsafe_rtts,
-            Measurement("PIQI-RCP with tau1 = 0.01, tau2 = 0.1, T = 10 ms: alpha safe for all RTTs", float(safe.fun),
-                        reported="pi d/(4 D)", note=f"minimum over mean RTTs, at {safe.x:.3f} s"),
+            Measurement(
+                "PIQI-RCP with tau1 = 0.01, tau2 = 0.1, T = 10 ms: alpha safe for all RTTs",
+                float(safe.fun),
+                reported="pi d/(4 D)",
+                note=f"minimum over mean RTTs, at {safe.x:.3f} s",
+            ),
         ],
         _limit_pictures(tables),
         ["Control interval 10 ms, tau1 = 0.01, tau2 = 0.1 (THESIS IV.E); d is the mean over flows."],
-    )  # fmt: skip
+    )

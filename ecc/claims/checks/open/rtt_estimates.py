@@ -103,19 +103,26 @@ def _critical_ratios(net: Network) -> tuple[list[Measurement], dict[str, float]]
         "XCP, unconstrained queue": (XCP(), "continuous", critical_ratio(0.4, 0.226)),
         "RCP, unconstrained queue": (RCP(), "continuous", critical_ratio(0.4, 1.0)),
         "RCP without queue term": (RCP(queue_term=False), "continuous", 2.0 * 0.4 / pi),
-        "XCP, alpha = 0.4612, beta = 0.0791": (XCP(alpha=0.4612, beta=0.0791), "continuous",
-                                               critical_ratio(0.4612, 0.0791)),
-    }  # fmt: skip
+        "XCP, alpha = 0.4612, beta = 0.0791": (
+            XCP(alpha=0.4612, beta=0.0791),
+            "continuous",
+            critical_ratio(0.4612, 0.0791),
+        ),
+    }
     measured, ratios = [], {}
     for name, (protocol, time, exact) in loops.items():
         margin = rtt_margin(protocol, net, time, certify=True)
         ratios[name] = margin.ratio
         low, high = margin.certified or (0.0, 0.0)
         measured.append(
-            Measurement(f"{name}: critical ratio of estimated to true RTT", margin.ratio, reported=exact,
-                    note=f"proven unstable at {low:.10g}, stable at {high:.10g}; reported: the closed form. Truncating "
-                        f"clocks are not safe at RTTs of ticks: {_truncated(margin.ratio)}")
-        )  # fmt: skip
+            Measurement(
+                f"{name}: critical ratio of estimated to true RTT",
+                margin.ratio,
+                reported=exact,
+                note=f"proven unstable at {low:.10g}, stable at {high:.10g}; reported: the closed form. Truncating "
+                f"clocks are not safe at RTTs of ticks: {_truncated(margin.ratio)}",
+            )
+        )
     longer = rtt_margin(PIQIRCP(), _net(1.0), "hybrid", certify=True)
     measured.append(Measurement("PIQI-RCP, hybrid, RTT 1 s: critical ratio", longer.ratio))
     free = [p for p in (MKC(), EMKC(), JetMax(), MaxNet(), Kelly()) if rtt_margin(p, net, "discrete").ratio == 0.0]
@@ -139,11 +146,14 @@ def _scaled_estimates(net: Network) -> tuple[list[Measurement], bool]:
             agreed &= run.stability.status == expected
             predicted = -decay_rate(linearize(maker(), net, "hybrid", mean_rtt=[RTT * edge.ratio * factor]))
             measured.append(
-                Measurement(f"{name}: packets, hosts report {edge.ratio * factor:.4f} times the RTT",
-                            run.stability.status, reported=expected,
-                            note=f"growth {run.stability.growth_rate:+.4f} 1/s; reported: the hybrid model, "
-                            f"{predicted:+.4f} 1/s")
-            )  # fmt: skip
+                Measurement(
+                    f"{name}: packets, hosts report {edge.ratio * factor:.4f} times the RTT",
+                    run.stability.status,
+                    reported=expected,
+                    note=f"growth {run.stability.growth_rate:+.4f} 1/s; reported: the hybrid model, "
+                    f"{predicted:+.4f} 1/s",
+                )
+            )
     return measured, agreed
 
 
@@ -156,9 +166,13 @@ def _coarse_clocks() -> tuple[list[Measurement], bool]:
         run = perturbed_run(protocol, _net(RTT), 0.4, 40.0, **SMALL)
         agreed &= run.stability.status == expected
         measured.append(
-            Measurement(f"QI-RCP, alpha = {alpha:g}, RTT 120 ms on a clock of {1e3 * tick:g} ms, {label}",
-                        run.stability.status, reported=expected, note=f"growth {run.stability.growth_rate:+.4f} 1/s")
-        )  # fmt: skip
+            Measurement(
+                f"QI-RCP, alpha = {alpha:g}, RTT 120 ms on a clock of {1e3 * tick:g} ms, {label}",
+                run.stability.status,
+                reported=expected,
+                note=f"growth {run.stability.growth_rate:+.4f} 1/s",
+            )
+        )
     return measured, agreed
 
 
@@ -172,12 +186,17 @@ def open_estimates(claim: Claim) -> Finding:
     agreed = scales_agree and clocks_agree
     k = np.geomspace(0.2, 20.0, 60)
     figure = plot.boundary_figure(
-        k, {"stability limit": [critical_ratio(1.0, x) for x in k]}, None,
-        {"XCP": ([1.4125], [ratios["XCP, unconstrained queue"] / 0.4], None),
-         "RCP": ([6.25], [ratios["RCP, unconstrained queue"] / 0.4], None)},
-        x_title="k = β/α²", y_title="critical estimated RTT / (α true RTT)",
+        k,
+        {"stability limit": [critical_ratio(1.0, x) for x in k]},
+        None,
+        {
+            "XCP": ([1.4125], [ratios["XCP, unconstrained queue"] / 0.4], None),
+            "RCP": ([6.25], [ratios["RCP, unconstrained queue"] / 0.4], None),
+        },
+        x_title="k = β/α²",
+        y_title="critical estimated RTT / (α true RTT)",
         title="RCP and XCP, unconstrained queue: critical estimate of d",
-    )  # fmt: skip
+    )
     stable = [name for name, ratio in ratios.items() if ratio < HALF]
     worst = ratios["XCP, unconstrained queue"]
     return Finding(
@@ -190,13 +209,16 @@ def open_estimates(claim: Claim) -> Finding:
         f"are safe. Packet runs with wrong estimates {'agree' if agreed else 'do not all agree'} with the hybrid model "
         "10 % on either side.",
         [*of_models, *of_scales, *of_clocks],
-        [Picture.of(figure, "Critical estimate of d",
-                    "The critical ratio of estimated to true RTT over beta/alpha^2.")],
+        [
+            Picture.of(
+                figure, "Critical estimate of d", "The critical ratio of estimated to true RTT over beta/alpha^2."
+            )
+        ],
         [
             "The estimates of all flows, or the routers' averages, are wrong by the same factor; delays are true.",
             "XCP also derives its control interval from its estimate; the linear model omits this.",
         ],
-    )  # fmt: skip
+    )
 
 
 @check("open-tiny", cost=30, main=False)
@@ -218,15 +240,20 @@ def open_tiny(claim: Claim) -> Finding:
     edges = {"QI-RCP": 0.5 / (2.0 * 1.5)}
     edges["PIQI-RCP"] = brentq(
         lambda f: critical_gain(PIQIRCP(interval=INTERVAL), _net(f * INTERVAL), "alpha", "hybrid").value - 0.5,
-        0.02, 0.2, xtol=1e-9,
-    )  # fmt: skip
+        0.02,
+        0.2,
+        xtol=1e-9,
+    )
     safe = {name: min(values) for name, values in curves.items() if name.endswith("T)")}
     measured = [
-        Measurement("QI-RCP: maximum relative distance of the hybrid model from the closed form, d <= T", off,
-                    note="alpha* = 2 f/(1 - 2 f) for f = d/T < 1/4, and 1 up to f = 1"),
+        Measurement(
+            "QI-RCP: maximum relative distance of the hybrid model from the closed form, d <= T",
+            off,
+            note="alpha* = 2 f/(1 - 2 f) for f = d/T < 1/4, and 1 up to f = 1",
+        ),
         *(Measurement(f"{name}, alpha = 0.5: unstable for d/T below", edge) for name, edge in edges.items()),
         *(Measurement(f"{name}: minimum critical alpha, d/T from 0.03 to 5", value) for name, value in safe.items()),
-    ]  # fmt: skip
+    ]
     agreed = True
     for name, maker in (("QI-RCP", MisjudgingQIRCP), ("PIQI-RCP", MisjudgingPIQIRCP)):
         rtt = edges[name] * INTERVAL
@@ -238,13 +265,22 @@ def open_tiny(claim: Claim) -> Finding:
             agreed &= run.stability.status == expected
             clock = f", clocks of {1e3 * tick:g} ms" if tick else ""
             measured.append(
-                Measurement(f"{name}, packets: RTT {1e3 * rtt * factor:.4g} ms, T = 10 ms{clock}", run.stability.status,
-                            reported=expected, note=f"growth {run.stability.growth_rate:+.4g} 1/s; reported: the model")
-            )  # fmt: skip
+                Measurement(
+                    f"{name}, packets: RTT {1e3 * rtt * factor:.4g} ms, T = 10 ms{clock}",
+                    run.stability.status,
+                    reported=expected,
+                    note=f"growth {run.stability.growth_rate:+.4g} 1/s; reported: the model",
+                )
+            )
     figure = plot.boundary_figure(
-        share, curves, {"recommended": 0.5}, x_title="RTT / T", y_title="critical α", log_y=True,
+        share,
+        curves,
+        {"recommended": 0.5},
+        x_title="RTT / T",
+        y_title="critical α",
+        log_y=True,
         title="RTTs below the control interval",
-    )  # fmt: skip
+    )
     held = min(min(curves[name + ", d = RTT"]) for name in edges) > 0.5
     return Finding(
         claim,
@@ -257,4 +293,4 @@ def open_tiny(claim: Claim) -> Finding:
         measured,
         [Picture.of(figure, "RTTs below the control interval", "Critical alpha of the hybrid model over RTT/T.")],
         ["Equal RTTs, T = 10 ms; the boundaries of QI-RCP depend only on RTT/T."],
-    )  # fmt: skip
+    )

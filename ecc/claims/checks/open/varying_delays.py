@@ -89,17 +89,23 @@ def open_varying(claim: Claim) -> Finding:
     flows = np.arange(3, 101)
     figures = [
         plot.boundary_figure(
-            BETAS, {"batches of three steps, in order": [g.value for g in growths]},
+            BETAS,
+            {"batches of three steps, in order": [g.value for g in growths]},
             {"spectral radius of |A|, sixth root": np.array(bounds) ** (1.0 / 6.0), "stable below": 1.0},
-            x_title="β", y_title="growth per step", log_x=False,
+            x_title="β",
+            y_title="growth per step",
+            log_x=False,
             title="EMKC, three flows, feedback in batches",
         ),
         plot.boundary_figure(
-            flows, {"(N - 2)/(2(N - 1))": (flows - 2) / (2.0 * (flows - 1))},
+            flows,
+            {"(N - 2)/(2(N - 1))": (flows - 2) / (2.0 * (flows - 1))},
             points={"exact, delays that reach it": (list(exact), [known for _, known in exact.values()], None)},
-            x_title="flows", y_title="stationary loss", title="EMKC: minimum loss for stability under all delays",
+            x_title="flows",
+            y_title="stationary loss",
+            title="EMKC: minimum loss for stability under all delays",
         ),
-    ]  # fmt: skip
+    ]
     jetmax = off < 1e-9
     return Finding(
         claim,
@@ -114,34 +120,63 @@ def open_varying(claim: Claim) -> Finding:
         "arrives "
         "in batches of 3 steps, shifted by one step between flows. MKC with a price (y/C)^s requires s < N/(N - 2).",
         [
-            *(Measurement(f"EMKC, three flows, beta = {b:g}: growth per step under batches", g.value,
-                          note=f"{'proven' if g.proven else 'not proven'} above 1; spectral radius of |A| {r:.4f}")
-              for b, g, r in zip(BETAS, growths, bounds, strict=True)),
+            *(
+                Measurement(
+                    f"EMKC, three flows, beta = {b:g}: growth per step under batches",
+                    g.value,
+                    note=f"{'proven' if g.proven else 'not proven'} above 1; spectral radius of |A| {r:.4f}",
+                )
+                for b, g, r in zip(BETAS, growths, bounds, strict=True)
+            ),
             Measurement("the same at beta = 0.5 in the laws", law, note=f"linear {growths[0].value:.5f}"),
-            *(Measurement(f"EMKC, {n} flows: loss above which all delays are stable", for_all, reported=0.0,
-                      note=f"(N - 2)/(2(N - 1)) = {(n - 2) / (2 * (n - 1)):.6f}; unstable delays are known "
-                          f"up to {known:.6f}")
-              for n, (for_all, known) in exact.items()),
-            *(Measurement(f"MKC, price (y/C)^{s:g}, four flows: spectral radius of |A|", radius,
-                          note="below 1 if and only if the exponent is below N/(N - 2) = 2")
-              for s, radius in steep.items()),
+            *(
+                Measurement(
+                    f"EMKC, {n} flows: loss above which all delays are stable",
+                    for_all,
+                    reported=0.0,
+                    note=f"(N - 2)/(2(N - 1)) = {(n - 2) / (2 * (n - 1)):.6f}; unstable delays are known "
+                    f"up to {known:.6f}",
+                )
+                for n, (for_all, known) in exact.items()
+            ),
+            *(
+                Measurement(
+                    f"MKC, price (y/C)^{s:g}, four flows: spectral radius of |A|",
+                    radius,
+                    note="below 1 if and only if the exponent is below N/(N - 2) = 2",
+                )
+                for s, radius in steep.items()
+            ),
             Measurement("JetMax, 100 networks: maximum distance of that radius from |1 - tau|", off),
-            *(Measurement(f"packets, EMKC, beta = {b:g}, ACKs {'held for 300 ms' if hold else 'not held'}: rate swing",
-                      swing, note="standard deviation over mean from 100 to 300 s; three flows on 30 Mb/s, RTT 0.8 s")
-              for (b, hold), swing in swings.items()),
+            *(
+                Measurement(
+                    f"packets, EMKC, beta = {b:g}, ACKs {'held for 300 ms' if hold else 'not held'}: rate swing",
+                    swing,
+                    note="standard deviation over mean from 100 to 300 s; three flows on 30 Mb/s, RTT 0.8 s",
+                )
+                for (b, hold), swing in swings.items()
+            ),
         ],
         [
-            Picture.of(figures[0], "EMKC, three flows, feedback in batches",
-                       "Growth of a deviation per control interval, 100 Mb/s, alpha = 0.2 Mb/s."),
-            Picture.of(figures[1], "EMKC: minimum loss for stability under all delays",
-                       "Stationary loss above which all delays are stable; below it some reordering delays are "
-                       "unstable."),
+            Picture.of(
+                figures[0],
+                "EMKC, three flows, feedback in batches",
+                "Growth of a deviation per control interval, 100 Mb/s, alpha = 0.2 Mb/s.",
+            ),
+            Picture.of(
+                figures[1],
+                "EMKC: minimum loss for stability under all delays",
+                "Stationary loss above which all delays are stable; below it some reordering delays are unstable.",
+            ),
         ],
-        ["Delays are bounded, whole steps, and those of a flow to the link and back may vary independently of other "
-         "flows'. Batches keep packets in order, and reach the bound for three flows (a loss of 1/4); the delays that "
-         "reach it for more flows reorder packets.",
-         "In packet runs ACKs are released in batches of 375, so that the batches of flows drift in phase."],
-    )  # fmt: skip
+        [
+            "Delays are bounded, whole steps, and those of a flow to the link and back may vary independently of other "
+            "flows'. Batches keep packets in order, and reach the bound for three flows (a loss of 1/4); the "
+            "delays that "
+            "reach it for more flows reorder packets.",
+            "In packet runs ACKs are released in batches of 375, so that the batches of flows drift in phase.",
+        ],
+    )
 
 
 def _constant(protocol: Protocol, delay: int) -> bool:
@@ -202,43 +237,60 @@ def open_jitter(claim: Claim) -> Finding:
         curves[name] = [sequences[int(top)][0] for top in tops]
         costs[name] = constant - safe
         measurements += [
-            Measurement(f"{name}: stable for RTTs that vary from 1 step to", safe, "steps",
-                    note=f"proven; from 1 to {unsafe} a sequence is proven unstable, growth "
-                         f"{sequences[unsafe][0]:.6f} per "
-                                            f"step; constant RTTs are stable up to {constant}"),
-            Measurement(f"{name}: stable variation around 10 steps", around, "steps",
-                        note="proven, of at most 9"),
-        ]  # fmt: skip
+            Measurement(
+                f"{name}: stable for RTTs that vary from 1 step to",
+                safe,
+                "steps",
+                note=f"proven; from 1 to {unsafe} a sequence is proven unstable, growth "
+                f"{sequences[unsafe][0]:.6f} per "
+                f"step; constant RTTs are stable up to {constant}",
+            ),
+            Measurement(f"{name}: stable variation around 10 steps", around, "steps", note="proven, of at most 9"),
+        ]
     edge = held_delays(31)
     proof = growth_under_delays(QIRCP(), RTT, edge, certify=True)
     stable_at = _constant(QIRCP(), 31)
     replay = _held_fluid(31)
     measurements.append(
-        Measurement("QI-RCP, a step held up to 31 steps: growth", proof.value,
-                note=f"{'proven' if proof.proven else 'not proven'} above 1; in the laws {replay:.6f}; a constant RTT "
-                    f"of 31 steps is {'proven stable' if stable_at else 'not proven stable'}")
-    )  # fmt: skip
+        Measurement(
+            "QI-RCP, a step held up to 31 steps: growth",
+            proof.value,
+            note=f"{'proven' if proof.proven else 'not proven'} above 1; in the laws {replay:.6f}; a constant RTT "
+            f"of 31 steps is {'proven stable' if stable_at else 'not proven stable'}",
+        )
+    )
     n_steps = 100
     sharp = _onset_of_holding(n_steps)
     measurements.append(
-        Measurement(f"first order, RTTs from 1 to {n_steps} steps: minimum alpha D/d at which holding is "
-                    "unstable", sharp,
-                    reported=1.5, note="proven stable below 3/2; constant RTTs up to pi/2 = 1.5708")
-    )  # fmt: skip
+        Measurement(
+            f"first order, RTTs from 1 to {n_steps} steps: minimum alpha D/d at which holding is unstable",
+            sharp,
+            reported=1.5,
+            note="proven stable below 3/2; constant RTTs up to pi/2 = 1.5708",
+        )
+    )
     packets = {
         (alpha, rtt, hold): _held_packets(alpha, rtt, hold)
         for alpha, rtt, hold in ((0.6, 0.1, 0.4), (1.2, 0.1, 0.0), (1.2, 0.3, 0.0), (1.2, 0.5, 0.0), (1.2, 0.1, 0.4))
     }
     measurements += [
-        Measurement(f"packets, QI-RCP, alpha = {alpha:g}, RTT {1e3 * rtt:g} ms"
-                    f"{', ACKs held for up to 400 ms' if hold else ''}: deviation", value,
-                    note="maximum of arrivals over 100 ms, last third of 60 s, perturbation of 2 %")
+        Measurement(
+            f"packets, QI-RCP, alpha = {alpha:g}, RTT {1e3 * rtt:g} ms"
+            f"{', ACKs held for up to 400 ms' if hold else ''}: deviation",
+            value,
+            note="maximum of arrivals over 100 ms, last third of 60 s, perturbation of 2 %",
+        )
         for (alpha, rtt, hold), value in packets.items()
-    ]  # fmt: skip
+    ]
     figure = plot.boundary_figure(
-        tops, curves, {"stable below": 1.0}, x_title="longest RTT [steps]", y_title="growth per step", log_x=False,
+        tops,
+        curves,
+        {"stable below": 1.0},
+        x_title="longest RTT [steps]",
+        y_title="growth per step",
+        log_x=False,
         title="The worst sequence of RTTs found",
-    )  # fmt: skip
+    )
     stable = [f"{m.value} ({m.name.split(':')[0]})" for m in measurements if "vary from 1 step" in m.name]
     unaffected = [name for name, cost in costs.items() if cost == 0]
     lost = [name for name, cost in costs.items() if cost > 0]
@@ -251,12 +303,20 @@ def open_jitter(claim: Claim) -> Finding:
         "constant "
         "RTTs. RCP at its default beta = 1 is unstable even at the assumed RTT, with an unconstrained queue.",
         measurements,
-        [Picture.of(figure, "The worst sequence of RTTs found",
-                    "Maximum growth found with RTTs between 1 step and the longest, d = 10 steps, default gains.")],
-        ["d is fixed at 100 ms, T = 10 ms, any flows on one link; XCP's loop is that of RCP with its gains, in steps "
-         "of d/10. The queue of RCP and XCP may be negative.",
-         "In packet runs routers measure d, which is 100 to 108 ms for an RTT of 100 ms with held ACKs."],
-    )  # fmt: skip
+        [
+            Picture.of(
+                figure,
+                "The worst sequence of RTTs found",
+                "Maximum growth found with RTTs between 1 step and the longest, d = 10 steps, default gains.",
+            )
+        ],
+        [
+            "d is fixed at 100 ms, T = 10 ms, any flows on one link; XCP's loop is that of RCP with its gains, "
+            "in steps "
+            "of d/10. The queue of RCP and XCP may be negative.",
+            "In packet runs routers measure d, which is 100 to 108 ms for an RTT of 100 ms with held ACKs.",
+        ],
+    )
 
 
 def _onset_of_holding(longest: int) -> float:

@@ -58,9 +58,13 @@ def emkc_3(claim: Claim) -> Finding:
     falling = float(np.polyfit(np.log(alphas), np.log(by_alpha), 1)[0])
     holds = abs(exponent - 1.0) <= 0.1 and abs(slope - 1.0) <= 0.1 and abs(falling + 1.0) <= 0.1
     figure = plot.boundary_figure(
-        capacities, {"steps": by_capacity}, {"(C/(N α)) log(N/ε)": capacities / 0.4e6 * log(2.0 / EPS)},
-        x_title="capacity [bit/s]", y_title="steps to fairness", log_y=True,
-    )  # fmt: skip
+        capacities,
+        {"steps": by_capacity},
+        {"(C/(N α)) log(N/ε)": capacities / 0.4e6 * log(2.0 / EPS)},
+        x_title="capacity [bit/s]",
+        y_title="steps to fairness",
+        log_y=True,
+    )
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
@@ -68,18 +72,21 @@ def emkc_3(claim: Claim) -> Finding:
         f"alpha^{falling:.3f}. Multiplied by N alpha/C, it is {slope:.3f} log N + {offset:.2f} for 2 to 1000 flows "
         f"(within {straight:.2f}); log(1/eps) is {log(1.0 / EPS):.2f}. The law is C log(N/eps)/(N alpha).",
         [
-            Measurement("exponent of C", exponent, reported=1.0,
-                        note="two flows, alpha = 0.2 Mb/s, C = 0.1 to 100 Gb/s"),
-            Measurement("exponent of alpha", falling, reported=-1.0,
-                        note="two flows, 1 Gb/s, alpha = 1 kb/s to 1 Mb/s"),
+            Measurement(
+                "exponent of C", exponent, reported=1.0, note="two flows, alpha = 0.2 Mb/s, C = 0.1 to 100 Gb/s"
+            ),
+            Measurement(
+                "exponent of alpha", falling, reported=-1.0, note="two flows, 1 Gb/s, alpha = 1 kb/s to 1 Mb/s"
+            ),
             Measurement("slope of steps N alpha/C over log N", float(slope), reported=1.0, note="N = 2 to 1000"),
             Measurement("steps at 10 Gb/s, two flows", float(by_capacity[4]), "steps"),
         ],
-        [Picture.of(figure, "EMKC's convergence to fairness", "Two flows; one flow starts with the whole "
-                                                              "capacity.")],
-        ["Fairness within 1 %, from one flow at C and all others at 0; a step is an RTT; C = 1000 N alpha if N "
-                 "varies."],
-    )  # fmt: skip
+        [Picture.of(figure, "EMKC's convergence to fairness", "Two flows; one flow starts with the whole capacity.")],
+        [
+            "Fairness within 1 %, from one flow at C and all others at 0; a step is an RTT; C = 1000 N alpha if N "
+            "varies."
+        ],
+    )
 
 
 # ---- JetMax ------------------------------------------------------------------------------------------------
@@ -108,11 +115,14 @@ def jm_mono(claim: Claim) -> Finding:
         run = packet.simulate(Scenario(network, JetMax(tau=tau, proposed_rate=False), 20.0), sample=0.1)
         rates = run.rate.to_numpy()[:, 0]
         measurements.append(
-            Measurement(f"packets, tau = {tau}: maximum rate / final rate", float(rates.max() / rates[-20:].mean()),
-                        note=f"maximum decrease {float(np.max(np.maximum.accumulate(rates) - rates)) / 1e6:.3f} Mb/s; "
-                             "one "
-                                                "flow, 10 Mb/s, RTT 220 ms, rates adopted without approval")
-        )  # fmt: skip
+            Measurement(
+                f"packets, tau = {tau}: maximum rate / final rate",
+                float(rates.max() / rates[-20:].mean()),
+                note=f"maximum decrease {float(np.max(np.maximum.accumulate(rates) - rates)) / 1e6:.3f} Mb/s; "
+                "one "
+                "flow, 10 Mb/s, RTT 220 ms, rates adopted without approval",
+            )
+        )
     figure = plot.boundary_figure(
         taus, {"overshoot": np.maximum(over, 0.0)}, x_title="τ", y_title="overshoot / fair rate", log_x=False
     )
@@ -128,7 +138,7 @@ def jm_mono(claim: Claim) -> Finding:
             *measurements,
         ],
         [Picture.of(figure, "Overshoot of JetMax's source law", "From rate 0 to a constant fair rate.")],
-    )  # fmt: skip
+    )
 
 
 def _counted(rng: np.random.Generator, flows: int, interval: float) -> float:
@@ -182,9 +192,12 @@ def jm_n(claim: Claim) -> Finding:
     exponent, of_hooks = (float(np.polyfit(np.log(intervals), np.log(of), 1)[0]) for of in (errors, in_packets))
     holds = max(exponent, of_hooks) < -0.5 and max(errors[-1], in_packets[-1]) < 0.01
     figure = plot.boundary_figure(
-        intervals, {"(23)": errors, "router in packets": in_packets}, x_title="Δ [s]", y_title="error of N'/N",
+        intervals,
+        {"(23)": errors, "router in packets": in_packets},
+        x_title="Δ [s]",
+        y_title="error of N'/N",
         log_y=True,
-    )  # fmt: skip
+    )
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
@@ -192,11 +205,16 @@ def jm_n(claim: Claim) -> Finding:
         f"{errors[-1]:.3%} at 30 s. In packet runs the error of N in the router's state falls as Delta^{of_hooks:.2f}, "
         f"with {in_packets[1]:.2%} and {in_packets[-1]:.3%}.",
         [
-            *(Measurement(f"error of N, Delta = {d:g} s", e, note=f"mean {b:+.3%}; 20 seeds, 2 to 19 flows")
-              for d, e, b in zip(intervals, errors, bias, strict=True)),
-            *(Measurement(f"error of N in packets, Delta = {d:g} s", e, note="10 seeds of 5 intervals, flows at "
-                                                                             "equilibrium")
-              for d, e in zip(intervals, in_packets, strict=True)),
+            *(
+                Measurement(f"error of N, Delta = {d:g} s", e, note=f"mean {b:+.3%}; 20 seeds, 2 to 19 flows")
+                for d, e, b in zip(intervals, errors, bias, strict=True)
+            ),
+            *(
+                Measurement(
+                    f"error of N in packets, Delta = {d:g} s", e, note="10 seeds of 5 intervals, flows at equilibrium"
+                )
+                for d, e in zip(intervals, in_packets, strict=True)
+            ),
             Measurement("exponent of Delta", exponent, note="(20) bounds the error by the two intervals cut: -1"),
             Measurement("exponent of Delta in packets", of_hooks),
         ],
@@ -205,7 +223,7 @@ def jm_n(claim: Claim) -> Finding:
             "For (23): rates of 0.1 to 10 Mb/s, packets of 800 to 1300 bytes, in-order delays of up to 20 ms.",
             "Packet runs: 50 Mb/s, RTTs of 20 to 100 ms, the same packet sizes; N is read at the end of intervals.",
         ],
-    )  # fmt: skip
+    )
 
 
 def _map_steps(capacity: float, flows: int, tau: float) -> tuple[int, int]:
@@ -309,9 +327,12 @@ def jm_th4(claim: Claim) -> Finding:
     else:
         verdict = Verdict.CONFIRMED if len(timely_counts) == len(counts) else Verdict.CONDITIONAL
     figure = plot.boundary_figure(
-        counts, {"to fairness": list(fair.values()), "to efficiency": [efficient[n] for n in counts]},
-        {"Theorem 4": float(expected)}, x_title="flows", y_title="RTT steps",
-    )  # fmt: skip
+        counts,
+        {"to fairness": list(fair.values()), "to efficiency": [efficient[n] for n in counts]},
+        {"Theorem 4": float(expected)},
+        x_title="flows",
+        y_title="RTT steps",
+    )
     return Finding(
         claim,
         verdict,
@@ -326,24 +347,53 @@ def jm_th4(claim: Claim) -> Finding:
         + ", ".join(f"{s:.1f} s with {n}" for n, s in shared.items())
         + " flows.",
         [
-            Measurement("map: steps to efficiency", _few(set(efficient.values())), "", float(expected),
-                        "1 Mb/s to 1e100 bit/s with two flows, 1 to 1024 flows on 1 Gb/s"),
-            *(Measurement(f"map: steps to fairness, {n} flows", float(fair[n]), "", float(expected),
-                          "the same from 1 Mb/s to 1e100 bit/s" if same[n] else "not the same at every capacity")
-              for n in counts),
-            *(Measurement(f"packets: time to efficiency, {C / 1e6:g} Mb/s, {n} flow{'s' * (n > 1)}", p.seconds, "s",
-                          "1.92 to 2.52", f"{p.steps} steps; maximum load {p.peak:.4f} of C")
-              for (C, n), p in paces.items()),
-            *(Measurement(f"packets: time to fairness, {n} flows on 100 Mb/s", s, "s", "1.92 to 2.52",
-                          "from the first decrease of the flow that had the whole "
-                          "capacity") for n, s in shared.items()),
+            Measurement(
+                "map: steps to efficiency",
+                _few(set(efficient.values())),
+                "",
+                float(expected),
+                "1 Mb/s to 1e100 bit/s with two flows, 1 to 1024 flows on 1 Gb/s",
+            ),
+            *(
+                Measurement(
+                    f"map: steps to fairness, {n} flows",
+                    float(fair[n]),
+                    "",
+                    float(expected),
+                    "the same from 1 Mb/s to 1e100 bit/s" if same[n] else "not the same at every capacity",
+                )
+                for n in counts
+            ),
+            *(
+                Measurement(
+                    f"packets: time to efficiency, {C / 1e6:g} Mb/s, {n} flow{'s' * (n > 1)}",
+                    p.seconds,
+                    "s",
+                    "1.92 to 2.52",
+                    f"{p.steps} steps; maximum load {p.peak:.4f} of C",
+                )
+                for (C, n), p in paces.items()
+            ),
+            *(
+                Measurement(
+                    f"packets: time to fairness, {n} flows on 100 Mb/s",
+                    s,
+                    "s",
+                    "1.92 to 2.52",
+                    "from the first decrease of the flow that had the whole capacity",
+                )
+                for n, s in shared.items()
+            ),
         ],
         [Picture.of(figure, "JetMax's steps to 1 %", "The map (8), (9) with tau = 0.6, by JETMAX definition 2.")],
-        ["Times begin with the proposal of the first step, which is taken to be as long as the others: JETMAX's three "
-         "RTTs to find the router are not counted. Packets are small enough to distinguish the 1.02 % that remain "
-         "after "
-         "five steps from 1 %."],
-    )  # fmt: skip
+        [
+            "Times begin with the proposal of the first step, which is taken to be as long as the others: "
+            "JETMAX's three "
+            "RTTs to find the router are not counted. Packets are small enough to distinguish the 1.02 % that remain "
+            "after "
+            "five steps from 1 %."
+        ],
+    )
 
 
 def _few(values: set[int] | set[float]) -> str:

@@ -63,33 +63,51 @@ def xcp_1(claim: Claim) -> Finding:
     curve = np.column_stack([angles * np.sin(angles), angles * angles * np.cos(angles)])
     along = sqrt(2.0) * curve[:, 0] ** 2
     figure = plot.boundary_figure(
-        curve[:, 0], {"exact boundary": curve[:, 1]}, {"β = √2 α²": np.where(along < 0.6, along, np.nan)},
-        {"default gains": ([XCP().alpha], [XCP().beta], None),
-         "end of the claimed range": ([edge], [sqrt(2.0) * edge * edge], None)},
-        x_title="α", y_title="β", log_x=False,
-    )  # fmt: skip
+        curve[:, 0],
+        {"exact boundary": curve[:, 1]},
+        {"β = √2 α²": np.where(along < 0.6, along, np.nan)},
+        {
+            "default gains": ([XCP().alpha], [XCP().beta], None),
+            "end of the claimed range": ([edge], [sqrt(2.0) * edge * edge], None),
+        },
+        x_title="α",
+        y_title="β",
+        log_x=False,
+    )
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"Along beta = sqrt(2) alpha^2 the exact boundary is pi/(4 sqrt(2)) within {worst:.1e} for RTTs from 10 ms to "
         f"4 s and 1 to 50 flows; alpha = 0.4 with beta = 0.226 is {'stable' if defaults else 'unstable'} in all of "
-                "them. Beyond the boundary the model is unstable. Packet runs, with nonnegative queues, do not "
-                "oscillate at "
-                f"alpha = {', '.join(f'{alpha:.3f}' for alpha in steady) or 'none'} of "
-                f"{', '.join(f'{alpha:.3f}' for alpha in swings)}.",
+        "them. Beyond the boundary the model is unstable. Packet runs, with nonnegative queues, do not "
+        "oscillate at "
+        f"alpha = {', '.join(f'{alpha:.3f}' for alpha in steady) or 'none'} of "
+        f"{', '.join(f'{alpha:.3f}' for alpha in swings)}.",
         [
-            Measurement("exact boundary, RTT 100 ms", exact.value, reported=edge,
-                        note=f"proven stable at {lo:.12g}, unstable at {hi:.12g}"),
+            Measurement(
+                "exact boundary, RTT 100 ms",
+                exact.value,
+                reported=edge,
+                note=f"proven stable at {lo:.12g}, unstable at {hi:.12g}",
+            ),
             Measurement("maximum relative distance from pi/(4 sqrt(2))", worst, note="6 networks"),
             Measurement("alpha = 0.4, beta = 0.226", "stable" if defaults else "unstable", reported="stable"),
-            *(Measurement(f"packets, alpha = {alpha:.4f}: standard deviation of arrivals", swing,
-                      note="share of the mean over RTTs, last third of 60 s; five flows of RTT 50 or 200 ms, 100 Mb/s")
-              for alpha, swing in swings.items()),
+            *(
+                Measurement(
+                    f"packets, alpha = {alpha:.4f}: standard deviation of arrivals",
+                    swing,
+                    note="share of the mean over RTTs, last third of 60 s; five flows of RTT 50 or 200 ms, 100 Mb/s",
+                )
+                for alpha, swing in swings.items()
+            ),
         ],
-        [Picture.of(figure, "XCP with equal RTTs", "The unconstrained-queue model is stable below the boundary at any "
-                                                   "RTT.")],
+        [
+            Picture.of(
+                figure, "XCP with equal RTTs", "The unconstrained-queue model is stable below the boundary at any RTT."
+            )
+        ],
         ["The model allows a negative queue; a queue that is empty at equilibrium switches the loop."],
-    )  # fmt: skip
+    )
 
 
 # ---- EMKC ------------------------------------------------------------------------------------------------
@@ -213,10 +231,16 @@ def emkc_1(claim: Claim) -> Finding:
     unstable = [b for b in BETAS if worst[b][0] > 1.0]
     figure = plot.boundary_figure(
         BETAS,
-        {"worst pattern found": [worst[b][0] for b in BETAS], "delays drawn at every step": list(chance.values()),
-         "no delay": [max(_loop(b, 3)[0], abs(1.0 - b)) for b in BETAS]},
-        {"stable below": 1.0}, x_title="β", y_title="growth of a deviation per step", log_x=False,
-    )  # fmt: skip
+        {
+            "worst pattern found": [worst[b][0] for b in BETAS],
+            "delays drawn at every step": list(chance.values()),
+            "no delay": [max(_loop(b, 3)[0], abs(1.0 - b)) for b in BETAS],
+        },
+        {"stable below": 1.0},
+        x_title="β",
+        y_title="growth of a deviation per step",
+        log_x=False,
+    )
     reason = (
         f"Constant delays: {proven} of {len(networks) * len(BETAS)} cases with beta from {BETAS[0]} to {BETAS[-1]} are "
         f"provably stable. With equal RTTs the loop is {'provably' if sharp else 'not always'} stable at beta = 2 - "
@@ -240,31 +264,61 @@ def emkc_1(claim: Claim) -> Finding:
         reason,
         [
             Measurement("distance of the undelayed eigenvalue from 1 - beta", undelayed),
-            Measurement(f"2 - {EDGE:g} proven stable and 2 + {EDGE:g} unstable, equal RTTs", "yes" if sharp else "no",
-                        note="RTT 0 to 0.7 s, 1 and 3 flows"),
-            Measurement("networks proven stable", f"{proven} of {len(networks) * len(BETAS)}",
-                        note=f"{len(networks)} networks of 2 to 5 flows; beta = {', '.join(map(str, BETAS))}"),
+            Measurement(
+                f"2 - {EDGE:g} proven stable and 2 + {EDGE:g} unstable, equal RTTs",
+                "yes" if sharp else "no",
+                note="RTT 0 to 0.7 s, 1 and 3 flows",
+            ),
+            Measurement(
+                "networks proven stable",
+                f"{proven} of {len(networks) * len(BETAS)}",
+                note=f"{len(networks)} networks of 2 to 5 flows; beta = {', '.join(map(str, BETAS))}",
+            ),
             Measurement("minimum boundary", float(edges.mean(axis=1).min()), reported=2.0, note="+- 5e-05"),
-            Measurement("maximum boundary", float(edges.mean(axis=1).max()), reported=2.0,
-                        note=f"proven stable at {lo:.6f}, unstable at {hi:.6f}"),
-            Measurement("one and two flows, any varying delays: spectral radius of |A|", contracts,
-                        note="< 1 is stable"),
-            *(Measurement(f"{n} flows, beta = 0.5: loss above which no varying delays destabilize", loss,
-                          note=f"(N - 2)/(2 (N - 1)) = {(n - 2) / (2 * (n - 1)):.4f}") for n, loss in harmless.items()),
-            Measurement("three flows, delays drawn at every step: maximum growth", max(chance.values()),
-                        note="3 seeds"),
-            Measurement("three flows, worst delays found: maximum growth", varying,
-                        note="; ".join(f"beta {b:g}: {worst[b][0]:.4f}" for b in BETAS)),
-            Measurement(f"the same at beta = {shown:g}, growth in the laws", grows,
-                        note=f"linear {worst[shown][0]:.4f}; backward {worst[shown][1].T.tolist()}, forward "
-                                                f"{worst[shown][2].T.tolist()} steps, one list per flow"),
+            Measurement(
+                "maximum boundary",
+                float(edges.mean(axis=1).max()),
+                reported=2.0,
+                note=f"proven stable at {lo:.6f}, unstable at {hi:.6f}",
+            ),
+            Measurement(
+                "one and two flows, any varying delays: spectral radius of |A|", contracts, note="< 1 is stable"
+            ),
+            *(
+                Measurement(
+                    f"{n} flows, beta = 0.5: loss above which no varying delays destabilize",
+                    loss,
+                    note=f"(N - 2)/(2 (N - 1)) = {(n - 2) / (2 * (n - 1)):.4f}",
+                )
+                for n, loss in harmless.items()
+            ),
+            Measurement(
+                "three flows, delays drawn at every step: maximum growth", max(chance.values()), note="3 seeds"
+            ),
+            Measurement(
+                "three flows, worst delays found: maximum growth",
+                varying,
+                note="; ".join(f"beta {b:g}: {worst[b][0]:.4f}" for b in BETAS),
+            ),
+            Measurement(
+                f"the same at beta = {shown:g}, growth in the laws",
+                grows,
+                note=f"linear {worst[shown][0]:.4f}; backward {worst[shown][1].T.tolist()}, forward "
+                f"{worst[shown][2].T.tolist()} steps, one list per flow",
+            ),
         ],
-        [Picture.of(figure, "EMKC, three flows on 100 Mb/s, varying delays",
-                            "Growth of a small deviation per control interval, alpha = 0.2 Mb/s; above 1 is "
-                            "unstable.")],
-        ["Backward delays of 1 to 3 steps and forward delays of 0 to 2 in the search; alpha = 0.2 Mb/s (JETMAX sec. "
-         "3.3)."],
-    )  # fmt: skip
+        [
+            Picture.of(
+                figure,
+                "EMKC, three flows on 100 Mb/s, varying delays",
+                "Growth of a small deviation per control interval, alpha = 0.2 Mb/s; above 1 is unstable.",
+            )
+        ],
+        [
+            "Backward delays of 1 to 3 steps and forward delays of 0 to 2 in the search; alpha = 0.2 Mb/s (JETMAX sec. "
+            "3.3)."
+        ],
+    )
 
 
 def grows_in_the_laws(beta: float, growth: float, back: NDArray[np.int64], ahead: NDArray[np.int64]) -> float:
@@ -365,19 +419,26 @@ def mm_1(claim: Claim) -> Finding:
         f"agrees in {agree} of {cases} networks of 6 links and 20 flows. With random delays, {delayed_agree} of "
         f"{delayed} networks that are stable without delays are stable.",
         [
-            Measurement("inconsistent assignments that persist", float(persisting[False]), reported=0.0,
-                        note=f"of {tried[False]}"),
-            Measurement("consistent assignments that persist", float(persisting[True]),
-                        note=f"of {tried[True]}, in 40 networks"),
+            Measurement(
+                "inconsistent assignments that persist",
+                float(persisting[False]),
+                reported=0.0,
+                note=f"of {tried[False]}",
+            ),
+            Measurement(
+                "consistent assignments that persist", float(persisting[True]), note=f"of {tried[True]}, in 40 networks"
+            ),
             Measurement("consistent assignments without a free router", float(without_free), reported=0.0),
             Measurement("network and its links agree on stability", f"{agree} of {cases}"),
             Measurement("maximum difference of eigenvalue moduli, network and links", union),
             Measurement("stable links, random directional delays: networks stable", f"{delayed_agree} of {delayed}"),
         ],
         [],
-        ["EMKC, and MKC with the price (y/C)^steepness; an assignment persists if every flow's link has the highest "
-         "price on its route at the equilibrium of the assignment."],
-    )  # fmt: skip
+        [
+            "EMKC, and MKC with the price (y/C)^steepness; an assignment persists if every flow's link has the highest "
+            "price on its route at the equilibrium of the assignment."
+        ],
+    )
 
 
 def _link_eigenvalues(protocol: EMKC | MKC, assignment: BottleneckAssignment) -> NDArray[np.float64]:
@@ -394,7 +455,7 @@ def _link_eigenvalues(protocol: EMKC | MKC, assignment: BottleneckAssignment) ->
         )
         p, slope = ((y - C) / y, C / (y * y)) if isinstance(protocol, EMKC) else (y / C, 1.0 / C)
         out += [1.0 - protocol.beta * p] * (int(responsive.sum()) - 1) + [1.0 - protocol.beta * (p + w * slope)]
-    return np.array(out)  # fmt: skip
+    return np.array(out)
 
 
 def _feedback(protocol: Protocol, network: Network, start: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
@@ -440,10 +501,12 @@ def mm_2(claim: Claim) -> Finding:
         settling, failing = settling + sum(outcomes[True]), failing + len(outcomes[True]) - sum(outcomes[True])
         other_networks.append(f"{name}: {len(outcomes[False]) - sum(outcomes[False])} of {len(outcomes[False])}")
         measurements.append(
-            Measurement(f"{name}: networks with monotone feedback that settle",
-                        f"{sum(outcomes[True])} of {len(outcomes[True])}",
-                        note=f"without: {sum(outcomes[False])} of {len(outcomes[False])} settle")
-        )  # fmt: skip
+            Measurement(
+                f"{name}: networks with monotone feedback that settle",
+                f"{sum(outcomes[True])} of {len(outcomes[True])}",
+                note=f"without: {sum(outcomes[False])} of {len(outcomes[False])} settle",
+            )
+        )
     if settling + failing == 0:
         verdict = Verdict.NOT_COMPARABLE
     else:
@@ -456,11 +519,14 @@ def mm_2(claim: Claim) -> Finding:
         f"are: {'; '.join(other_networks)}.",
         measurements,
         [],
-        ["Random networks of 2 or 3 links and 2 to 5 flows, no delays, low initial rates; all assignments are tested "
-                 "from this start. JetMax chooses links by JETMAX (10) and (11) at every step, without the router's "
-                 "managed "
-                 "switching."],
-    )  # fmt: skip
+        [
+            "Random networks of 2 or 3 links and 2 to 5 flows, no delays, low initial rates; all assignments are "
+            "tested "
+            "from this start. JetMax chooses links by JETMAX (10) and (11) at every step, without the router's "
+            "managed "
+            "switching."
+        ],
+    )
 
 
 # ---- JetMax ------------------------------------------------------------------------------------------------
@@ -495,11 +561,17 @@ def jm_th2(claim: Claim) -> Finding:
     index = np.arange(ASSIGNMENTS)
     thin = slice(None, None, 4)
     figure = plot.boundary_figure(
-        index[thin], {}, {"|1 − τ|": 0.4, "1": 1.0},
-        {"inconsistent, drawn": (np.arange(len(drawn[False]))[thin], drawn[False][thin], None),
-         "consistent, by water-filling": (index[thin], filled[thin], None)},
-        x_title="assignment", y_title="spectral radius", log_x=False,
-    )  # fmt: skip
+        index[thin],
+        {},
+        {"|1 − τ|": 0.4, "1": 1.0},
+        {
+            "inconsistent, drawn": (np.arange(len(drawn[False]))[thin], drawn[False][thin], None),
+            "consistent, by water-filling": (index[thin], filled[thin], None),
+        },
+        x_title="assignment",
+        y_title="spectral radius",
+        log_x=False,
+    )
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
@@ -512,17 +584,27 @@ def jm_th2(claim: Claim) -> Finding:
         [
             Measurement("consistent assignments", float(len(consistent)), note=f"{len(drawn[True])} of them drawn"),
             Measurement("maximum distance of their spectral radius from 0.4", off, reported=0.0),
-            Measurement("inconsistent assignments, maximum spectral radius", max(drawn[False]), reported="may exceed 1",
-                        note=f"{above} of {len(drawn[False])} above 1; minimum {min(drawn[False]):.4f}"),
+            Measurement(
+                "inconsistent assignments, maximum spectral radius",
+                max(drawn[False]),
+                reported="may exceed 1",
+                note=f"{above} of {len(drawn[False])} above 1; minimum {min(drawn[False]):.4f}",
+            ),
             Measurement("tau = 0.01 to 1.998, random delays, proven stable", f"{inside} of {certified}"),
             Measurement("tau = 2.002, random delays, unstable", f"{outside} of 6"),
-            Measurement("remaining deviation after 1000 steps with varying delays", worst,
-                        note="tau = 0.6 and 1.9, two seeds"),
+            Measurement(
+                "remaining deviation after 1000 steps with varying delays", worst, note="tau = 0.6 and 1.9, two seeds"
+            ),
         ],
-        [Picture.of(figure, "Spectral radius of JetMax under bottleneck assignments",
-                    "10 routers, 50 flows over 1 to 10 hops, tau = 0.6, no delays (every fourth of 2000 is drawn).")],
+        [
+            Picture.of(
+                figure,
+                "Spectral radius of JetMax under bottleneck assignments",
+                "10 routers, 50 flows over 1 to 10 hops, tau = 0.6, no delays (every fourth of 2000 is drawn).",
+            )
+        ],
         ["Routes have up to 2 to 10 hops, drawn for each network; JETMAX does not state how its routes were drawn."],
-    )  # fmt: skip
+    )
 
 
 def _varying_jetmax(rng: np.random.Generator) -> float:

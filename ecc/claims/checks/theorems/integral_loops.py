@@ -235,13 +235,15 @@ def qi_5(claim: Claim) -> Finding:
         f"{exact['hybrid'].value:.4f} if the RTT is one interval.",
         [
             *_loss_measures(exact, "2", bound),
-            *(Measurement(f"alpha = {a}", "stable" if s else "unstable", reported="stable" if a < 2 else "unstable")
-              for a, s in stable.items()),
+            *(
+                Measurement(f"alpha = {a}", "stable" if s else "unstable", reported="stable" if a < 2 else "unstable")
+                for a, s in stable.items()
+            ),
             *runs.measurements,
         ],
         [envelope_picture(runs), nyquist_picture(protocol, network, (1.99, 2.01), "discrete")],
         RUN_ASSUMPTIONS,
-    )  # fmt: skip
+    )
 
 
 @check("qi-6", cost=0.1)
@@ -289,8 +291,12 @@ def qi_7(claim: Claim) -> Finding:
         [
             *_loss_measures(exact, "1.6523", bound),
             Measurement("maximum relative distance from the theorem, D = 1 to 400", worst),
-            *(Measurement(f"alpha = {a}", "stable" if s else "unstable", reported="stable" if a == 1.64 else "unstable")
-              for a, s in stable.items()),
+            *(
+                Measurement(
+                    f"alpha = {a}", "stable" if s else "unstable", reported="stable" if a == 1.64 else "unstable"
+                )
+                for a, s in stable.items()
+            ),
             *runs.measurements,
         ],
         [
@@ -299,7 +305,7 @@ def qi_7(claim: Claim) -> Finding:
             nyquist_picture(protocol, network, (1.64, 1.66), "discrete"),
         ],
         RUN_ASSUMPTIONS,
-    )  # fmt: skip
+    )
 
 
 @check("qi-8", cost=10, group="QI-RCP")
@@ -324,9 +330,12 @@ def dis_con(claim: Claim) -> Finding:
     off = max(abs(ratios[-1] - 1.0), *(abs(s) for s in spread))
     orders = [abs(r - 1.0) * d for r, d in zip(ratios, delays, strict=True)]
     figure = plot.boundary_figure(
-        delays, {"discrete / continuous": ratios}, x_title="delay [intervals]", y_title="ratio of boundaries",
+        delays,
+        {"discrete / continuous": ratios},
+        x_title="delay [intervals]",
+        y_title="ratio of boundaries",
         title="Discrete over continuous boundary",
-    )  # fmt: skip
+    )
     return Finding(
         claim,
         Verdict.CONFIRMED if off < 0.01 else Verdict.REFUTED,
@@ -347,7 +356,7 @@ def dis_con(claim: Claim) -> Finding:
                 figure,
                 "Discrete over continuous boundary",
                 "Two flows of equal delay; the discrete model has one step per interval.",
-            )  # fmt: skip
+            )
         ],
     )
 
@@ -398,9 +407,14 @@ def src_2(claim: Claim) -> Finding:
             counts.append(steps)
         agree &= all(count == expected for count in counts)
         measurements.append(
-            Measurement(f"steps to within {eps:g}, tau1 = {tau1:g}", float(counts[0]), "steps", float(expected),
-                        f"from 1 Mb/s to 1e100 bit/s: {sorted(set(counts))}")
-        )  # fmt: skip
+            Measurement(
+                f"steps to within {eps:g}, tau1 = {tau1:g}",
+                float(counts[0]),
+                "steps",
+                float(expected),
+                f"from 1 Mb/s to 1e100 bit/s: {sorted(set(counts))}",
+            )
+        )
     return Finding(
         claim,
         Verdict.CONFIRMED if agree else Verdict.REFUTED,
@@ -415,9 +429,10 @@ def _corrected(protocol: PIQIRCP, network: Network, time: str) -> Measurement:
     theorem = THEOREMS["mean-5" if time == "continuous" else "mean-6"]
     value = theorem.bound(protocol, network)
     return Measurement(
-        f"provably stable alpha, {time}, any RTTs of this mean", float("nan") if value is None else value,
+        f"provably stable alpha, {time}, any RTTs of this mean",
+        float("nan") if value is None else value,
         note="with d + k T instead of d, k = (1 - tau2)/tau1 - 1/2: docs/short_intervals.md",
-    )  # fmt: skip
+    )
 
 
 def _theorem_of_limit(claim: Claim, time: str, reported: str) -> tuple[Finding, dict[str, StabilityLimit], Bound]:

@@ -243,12 +243,17 @@ def th_f11(claim: Claim) -> Finding:
         f"{np.mean(settled):.1f} s.",
         [
             Measurement("peak queue", float(round(mean)), "packets", 80868.0, f"+- {half:.0f} (95 %, ten seeds)"),
-            Measurement("time to settle", float(np.mean(settled)), "s", 7.5,
-                        "until arrivals stay within 10 % of the capacity over 200 ms and the queue below 1000 packets"),
+            Measurement(
+                "time to settle",
+                float(np.mean(settled)),
+                "s",
+                7.5,
+                "until arrivals stay within 10 % of the capacity over 200 ms and the queue below 1000 packets",
+            ),
         ],
         [picture],
         ["alpha = 0.5, beta = 1 (THESIS IV.E). With 1000-byte probes the peak is about 97,000.", AVERAGES_ASSUMED],
-    )  # fmt: skip
+    )
 
 
 @check("th-f16", cost=5)

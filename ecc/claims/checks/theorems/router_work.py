@@ -42,9 +42,16 @@ def ops(claim: Claim) -> Finding:
     verdict, reason = Verdict.CONFIRMED, "Every data packet takes the reported number of operations in each protocol."
     if off:
         verdict, reason = Verdict.REFUTED, f"The numbers differ for {', '.join(off)}."
-    return Finding(claim, verdict, reason, measurements, (), [
-        "Counted while the hooks run, without comparisons, assignments and operations once per interval.",
-    ])  # fmt: skip
+    return Finding(
+        claim,
+        verdict,
+        reason,
+        measurements,
+        (),
+        [
+            "Counted while the hooks run, without comparisons, assignments and operations once per interval.",
+        ],
+    )
 
 
 def _spent(name: str, spent: Counter[Operations], reported: str) -> Measurement:
@@ -101,8 +108,9 @@ def hdr(claim: Claim) -> Finding:
     for name, (kind, size, one_way) in KINDS.items():
         encoded = kind().encode()
         as_reported = len(encoded) == size and kind.decode(encoded).encode() == encoded
-        measurements.append(Measurement(f"{name}: bytes", len(encoded), "bytes", size,
-                                ", ".join(field.name for field in fields(kind))))  # fmt: skip
+        measurements.append(
+            Measurement(f"{name}: bytes", len(encoded), "bytes", size, ", ".join(field.name for field in fields(kind)))
+        )
         if one_way is not None:
             measurements.append(Measurement(f"{name}: bytes one way", kind.size(one_way=True), "bytes", one_way))
             as_reported = as_reported and kind.size(one_way=True) == one_way
@@ -111,12 +119,15 @@ def hdr(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.REFUTED if off else Verdict.CONFIRMED,
-        f"Sizes or decoded bytes differ for {', '.join(off)}." if off else
-                "Encoding the stated fields gives the stated sizes, and decoding reproduces the bytes; the one-way "
-                "headers "
-                "contain only the fields read by routers and receivers.",
+        f"Sizes or decoded bytes differ for {', '.join(off)}."
+        if off
+        else "Encoding the stated fields gives the stated sizes, and decoding reproduces the bytes; the one-way "
+        "headers "
+        "contain only the fields read by routers and receivers.",
         measurements,
         (),
-        ["JETMAX 6.6 counts 28 bytes for a separate transport, EVAL 32 for a layer between IP and TCP; both are "
-         "right."],
-    )  # fmt: skip
+        [
+            "JETMAX 6.6 counts 28 bytes for a separate transport, EVAL 32 for a layer between IP and TCP; both are "
+            "right."
+        ],
+    )

@@ -137,10 +137,14 @@ def xcp_2(claim: Claim) -> Finding:
     else:
         verdict = Verdict.CONDITIONAL if len(agrees) < len(off) or any(far.values()) else Verdict.CONFIRMED
     figure = plot.boundary_figure(
-        SIZES, {"equilibrium (Low, Andrew, Wydrowski)": predicted}, {"max-min": 1.0},
+        SIZES,
+        {"equilibrium (Low, Andrew, Wydrowski)": predicted},
+        {"max-min": 1.0},
         {order: (SIZES, values, None) for order, values in ratios.items()},
-        x_title="n", y_title="rate of the short flow / max-min", log_x=False,
-    )  # fmt: skip
+        x_title="n",
+        y_title="rate of the short flow / max-min",
+        log_x=False,
+    )
     return Finding(
         claim,
         verdict,
@@ -153,24 +157,40 @@ def xcp_2(claim: Claim) -> Finding:
         + "".join(f"; not {name} at {setup} ({rivals[name][setup]:.0%})" for name in far for setup in far[name])
         + ".",
         [
-            *(Measurement(f"XCP, n = {n}: rate of the short flow / max-min, equilibrium", value,
-                      note="; ".join(f"{order.removeprefix('XCP ')} "
-                                     f"{values[k]:.4f}" for order, values in ratios.items()))
-              for k, (n, value) in enumerate(zip(SIZES, predicted, strict=True))),
-            Measurement("XCP, fluid with continuous grants: maximum difference of rates from the "
-                        "equilibrium", max(laws),
-                        note="n = 2 to 6, both orders"),
-            Measurement("XCP, fluid: maximum difference of the short flow's rate from packet runs", max(granted),
-                        note="n = 2 to 6, both orders"),
-            *(Measurement(f"{name}: maximum difference of rates from "
-                          "max-min", max(runs.values()), reported="max-min fair",
-                          note=f"{len(runs)} runs; at {max(runs, key=lambda setup: runs[setup])}")
-              for name, runs in rivals.items()),
+            *(
+                Measurement(
+                    f"XCP, n = {n}: rate of the short flow / max-min, equilibrium",
+                    value,
+                    note="; ".join(f"{order.removeprefix('XCP ')} {values[k]:.4f}" for order, values in ratios.items()),
+                )
+                for k, (n, value) in enumerate(zip(SIZES, predicted, strict=True))
+            ),
+            Measurement(
+                "XCP, fluid with continuous grants: maximum difference of rates from the equilibrium",
+                max(laws),
+                note="n = 2 to 6, both orders",
+            ),
+            Measurement(
+                "XCP, fluid: maximum difference of the short flow's rate from packet runs",
+                max(granted),
+                note="n = 2 to 6, both orders",
+            ),
+            *(
+                Measurement(
+                    f"{name}: maximum difference of rates from max-min",
+                    max(runs.values()),
+                    reported="max-min fair",
+                    note=f"{len(runs)} runs; at {max(runs, key=lambda setup: runs[setup])}",
+                )
+                for name, runs in rivals.items()
+            ),
         ],
         [Picture.of(figure, "XCP's share of the short flow", "Packet runs of 60 s, means over the last third.")],
-        ["EVAL states neither delays nor packet sizes: 30 ms per link one way, 1000 bytes. If l2 is first, packets "
-                 "reach l1 without a requested increase, and they use up the decrease due at l1."],
-    )  # fmt: skip
+        [
+            "EVAL states neither delays nor packet sizes: 30 ms per link one way, 1000 bytes. If l2 is first, packets "
+            "reach l1 without a requested increase, and they use up the decrease due at l1."
+        ],
+    )
 
 
 def _held_elsewhere(count: int) -> Network:
@@ -202,10 +222,13 @@ def xcp_3(claim: Claim) -> Finding:
     close = max(abs(run[n] / model[n] - 1.0) for run in (seen, flow) for n in seen)
     holds = abs(loads[-1] / floor - 1.0) < 1e-2 and minimum > floor * (1.0 - 1e-9) and close <= BAND
     figure = plot.boundary_figure(
-        counts, {"equilibrium": loads}, {"α/(α + γ)": floor},
+        counts,
+        {"equilibrium": loads},
+        {"α/(α + γ)": floor},
         {"packets": (list(seen), list(seen.values()), None)},
-        x_title="flows bottlenecked at another link", y_title="load of the link",
-    )  # fmt: skip
+        x_title="flows bottlenecked at another link",
+        y_title="load of the link",
+    )
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
@@ -216,15 +239,27 @@ def xcp_3(claim: Claim) -> Finding:
         + ".",
         [
             Measurement("load with 9999 flows bottlenecked elsewhere", loads[-1], reported=0.8),
-            Measurement("minimum load of a bottleneck link, random networks", minimum, reported=0.8,
-                        note=f"{tried} networks"),
-            *(Measurement(f"load in packet runs, {n} flows bottlenecked elsewhere", load, reported=model[n],
-                                      note="reported value: the equilibrium; fluid "
-                                           f"{flow[n]:.6f}") for n, load in seen.items()),
+            Measurement(
+                "minimum load of a bottleneck link, random networks", minimum, reported=0.8, note=f"{tried} networks"
+            ),
+            *(
+                Measurement(
+                    f"load in packet runs, {n} flows bottlenecked elsewhere",
+                    load,
+                    reported=model[n],
+                    note=f"reported value: the equilibrium; fluid {flow[n]:.6f}",
+                )
+                for n, load in seen.items()
+            ),
         ],
-        [Picture.of(figure, "Load of a bottleneck link of XCP",
-                    "One flow is bottlenecked at a link of 100 Mb/s, the others share 50 Mb/s downstream.")],
-    )  # fmt: skip
+        [
+            Picture.of(
+                figure,
+                "Load of a bottleneck link of XCP",
+                "One flow is bottlenecked at a link of 100 Mb/s, the others share 50 Mb/s downstream.",
+            )
+        ],
+    )
 
 
 # ---- EMKC and EMKC-AVQ -----------------------------------------------------------------------------------
@@ -256,10 +291,14 @@ def emkc_2(claim: Claim) -> Finding:
             lost.append(8000.0 * float(late_means(run, "drops")[0]) / 0.8 / load)
         worst = max(worst, max(abs(e - 1.0) for e in excess[n]))
         measurements.append(
-            Measurement(f"packets, {n} flows: (arrivals - C)/(N alpha/beta)", float(np.mean(excess[n])), reported=1.0,
-                        note=f"{_spread(excess[n])} over three seeds; loss {np.mean(lost):.2%}, the claim "
-                        f"{n * added / (10e6 + n * added):.2%}")
-        )  # fmt: skip
+            Measurement(
+                f"packets, {n} flows: (arrivals - C)/(N alpha/beta)",
+                float(np.mean(excess[n])),
+                reported=1.0,
+                note=f"{_spread(excess[n])} over three seeds; loss {np.mean(lost):.2%}, the claim "
+                f"{n * added / (10e6 + n * added):.2%}",
+            )
+        )
     holds = laws < 1e-6 and worst <= BAND and as_fluid <= BAND
     return Finding(
         claim,
@@ -272,9 +311,12 @@ def emkc_2(claim: Claim) -> Finding:
             *measurements,
         ],
         [],
-        ["alpha = 0.2 Mb/s, beta = 0.5, Delta = 100 ms (JETMAX sec. 3.3); 10 Mb/s, buffer of 250 kB, RTTs of 50 to 500 "
-         "ms. Lost packets are not retransmitted immediately: EMKC's rate counts all transmissions."],
-    )  # fmt: skip
+        [
+            "alpha = 0.2 Mb/s, beta = 0.5, Delta = 100 ms (JETMAX sec. 3.3); 10 Mb/s, buffer of 250 kB, RTTs of "
+            "50 to 500 "
+            "ms. Lost packets are not retransmitted immediately: EMKC's rate counts all transmissions."
+        ],
+    )
 
 
 @check("avq-1", cost=1)
@@ -307,10 +349,13 @@ def avq_1(claim: Claim) -> Finding:
         as_fluid = _off(late_means(fluid_run(buffered, protocol, duration)), fair)
         worst, drops = max(worst, as_fluid, _off(rates, fair)), drops + lost
         measurements.append(
-            Measurement(f"packets, {name}: maximum difference of rates from max-min at gamma C", _off(rates, fair),
-                    note=f"rates {', '.join(f'{r / 1e6:.3f}' for r in rates)} Mb/s; drops in the last third {lost:g}; "
-                        f"fluid {as_fluid:.1e}")
-        )  # fmt: skip
+            Measurement(
+                f"packets, {name}: maximum difference of rates from max-min at gamma C",
+                _off(rates, fair),
+                note=f"rates {', '.join(f'{r / 1e6:.3f}' for r in rates)} Mb/s; drops in the last third {lost:g}; "
+                f"fluid {as_fluid:.1e}",
+            )
+        )
         if name == "T1":
             figure = plot.trajectory_figure(
                 run.data["time"].to_numpy(), run.rate.to_numpy(), run.queue.to_numpy(), name
@@ -327,11 +372,13 @@ def avq_1(claim: Claim) -> Finding:
         crowds[share] = _converges(run) and _off(late_means(run), max_min(crowd)) <= BAND and settled(laws_run, 1e-2)
         tail = run.rate.to_numpy()[-100:]
         measurements.append(
-            Measurement(f"fair share {share:.3f} of alpha, {n} flows",
-                        "converges" if crowds[share] else "does not converge",
-                    note=f"packets: standard deviation of rates {_spread(tail.std(axis=0) / tail.mean(axis=0))} of the "
-                        f"mean; the laws {'settle' if settled(laws_run, 1e-2) else 'do not settle'}")
-        )  # fmt: skip
+            Measurement(
+                f"fair share {share:.3f} of alpha, {n} flows",
+                "converges" if crowds[share] else "does not converge",
+                note=f"packets: standard deviation of rates {_spread(tail.std(axis=0) / tail.mean(axis=0))} of the "
+                f"mean; the laws {'settle' if settled(laws_run, 1e-2) else 'do not settle'}",
+            )
+        )
     holds = point < 1e-9 and worst <= BAND and drops == 0.0
     converged = arrived == runs and all(crowds.values())
     return Finding(
@@ -346,15 +393,19 @@ def avq_1(claim: Claim) -> Finding:
         "proportional to (1 - alpha/x)^n, which decays for x > alpha/2.",
         [
             Measurement("equilibrium: maximum difference from max-min at gamma C", point),
-            Measurement("runs of the laws with random delays that converge to it", f"{arrived} of {runs}",
-                        note="three links, six flows, alpha = 1 Mb/s, 3000 steps"),
+            Measurement(
+                "runs of the laws with random delays that converge to it",
+                f"{arrived} of {runs}",
+                note="three links, six flows, alpha = 1 Mb/s, 3000 steps",
+            ),
             *measurements,
         ],
         pictures,
-        ["Equal RTTs of 220 ms for alpha = 2 Mb/s on 10 Mb/s.",
-                 "Buffers of 4 MB: a start may overload links for long (JETMAX fig. 5), but this is not a stationary "
-                 "loss."],
-    )  # fmt: skip
+        [
+            "Equal RTTs of 220 ms for alpha = 2 Mb/s on 10 Mb/s.",
+            "Buffers of 4 MB: a start may overload links for long (JETMAX fig. 5), but this is not a stationary loss.",
+        ],
+    )
 
 
 # ---- JetMax ------------------------------------------------------------------------------------------------
@@ -406,7 +457,7 @@ def jm_3(claim: Claim) -> Finding:
         f"that converge are within {packets:.2%}, with u and N from the run. "
         + (f"Not at equilibrium, and without a stationary rate: {'; '.join(moving)}." if moving else "All converge."),
         [Measurement("laws: maximum relative difference", laws), *measurements],
-    )  # fmt: skip
+    )
 
 
 def _lemma_3(
@@ -484,24 +535,36 @@ def jm_th3(claim: Claim) -> Finding:
         [
             Measurement("stationary assignments: maximum difference from max-min", enumerated, note=f"{points} points"),
             Measurement("networks without a stationary assignment", float(empty), reported=0.0),
-            Measurement("runs of the laws that settle: maximum difference from max-min", laws, note=f"{calm} of "
-                                                                                                    f"{runs} settle"),
-            Measurement("packet runs at equilibrium: maximum difference from max-min", max(off, default=0.0),
-                        note=f"{len(off)} networks"),
-            Measurement("fluid, following the smallest g: networks at max-min",
-                        f"{sum(f <= BAND for f in fluids)} of 12",
-                    note="JETMAX sec. 5.1 uses virtual loss to avoid oscillation; not part of the verdict"),
-            Measurement("networks not at equilibrium in packet runs", float(len(moving)),
-                        note=f"of {len(off) + len(moving)}; maximum differences of mean rates from max-min "
-                        f"{', '.join(f'{o:.0%}' for o in moving) or 'none'}"),
+            Measurement(
+                "runs of the laws that settle: maximum difference from max-min", laws, note=f"{calm} of {runs} settle"
+            ),
+            Measurement(
+                "packet runs at equilibrium: maximum difference from max-min",
+                max(off, default=0.0),
+                note=f"{len(off)} networks",
+            ),
+            Measurement(
+                "fluid, following the smallest g: networks at max-min",
+                f"{sum(f <= BAND for f in fluids)} of 12",
+                note="JETMAX sec. 5.1 uses virtual loss to avoid oscillation; not part of the verdict",
+            ),
+            Measurement(
+                "networks not at equilibrium in packet runs",
+                float(len(moving)),
+                note=f"of {len(off) + len(moving)}; maximum differences of mean rates from max-min "
+                f"{', '.join(f'{o:.0%}' for o in moving) or 'none'}",
+            ),
         ],
         [],
-        ["The theorem is on stationary rates and does not claim convergence. The laws choose links at every step, "
-         "packet "
-         "runs by the managed switching of JETMAX sec. 6. Packet runs: three links of 1 to 100 Mb/s, six flows that "
-         "start 5 s apart; they are at equilibrium if no bottleneck changes and no rate has a standard deviation above "
-         "10 % of its mean in the last third of 90 s."],
-    )  # fmt: skip
+        [
+            "The theorem is on stationary rates and does not claim convergence. The laws choose links at every step, "
+            "packet "
+            "runs by the managed switching of JETMAX sec. 6. Packet runs: three links of 1 to 100 Mb/s, six flows that "
+            "start 5 s apart; they are at equilibrium if no bottleneck changes and no rate has a standard "
+            "deviation above "
+            "10 % of its mean in the last third of 90 s."
+        ],
+    )
 
 
 LOSSES = (0.1, 0.2)
@@ -544,14 +607,22 @@ def jm_loss(claim: Claim) -> Finding:
         f"{mean['forward'][2]:.2f} (5/0.85 = {both:.2f}): within {off['forward']:.1%} of (26) and (27). With 90 % of "
         f"the ACKs lost rates change by at most {changed:.2%}.",
         [
-            Measurement(f"{cases[name]}: {who}", float(mean[name][k]), "Mb/s", float(expected[name][k]),
-                        f"+- {half[name][k]:.3f} (95 %, five seeds)")
-            for name in expected for k, who in enumerate(("x2 alone", "x1", "x2"))
+            Measurement(
+                f"{cases[name]}: {who}",
+                float(mean[name][k]),
+                "Mb/s",
+                float(expected[name][k]),
+                f"+- {half[name][k]:.3f} (95 %, five seeds)",
+            )
+            for name in expected
+            for k, who in enumerate(("x2 alone", "x1", "x2"))
         ],
         [],
-        ["The paper does not state which flow begins; 12.5 Mb/s is the rate of the flow with 20 % loss. x1 joins at "
-                 "60 s; means from 30 to 60 s and from 120 s."],
-    )  # fmt: skip
+        [
+            "The paper does not state which flow begins; 12.5 Mb/s is the rate of the flow with 20 % loss. x1 joins at "
+            "60 s; means from 30 to 60 s and from 120 s."
+        ],
+    )
 
 
 # ---- MaxNet ------------------------------------------------------------------------------------------------
@@ -565,11 +636,13 @@ def mx_1(claim: Claim) -> Finding:
         return Network.dumbbell("10 Mb/s", rtts, packet_size=1500)
 
     setups = {
-        "one flow": bottleneck(0.028), "four equal flows": bottleneck(*[0.028] * 4),
-        "RTTs of 57 and 29 ms": bottleneck(0.057, 0.029), "RTTs of 20 to 200 ms": bottleneck(0.02, 0.05, 0.1, 0.2),
+        "one flow": bottleneck(0.028),
+        "four equal flows": bottleneck(*[0.028] * 4),
+        "RTTs of 57 and 29 ms": bottleneck(0.057, 0.029),
+        "RTTs of 20 to 200 ms": bottleneck(0.02, 0.05, 0.1, 0.2),
         "the same on 100 Mb/s": Network.dumbbell("100 Mb/s", [0.02, 0.05, 0.1, 0.2], packet_size=1500),
         "parking lot 9.7/8 Mb/s": Network.parking_lot(["9.7 Mb/s", "8 Mb/s"], "10 ms", packet_size=1500),
-    }  # fmt: skip
+    }
     measurements, holds = [], {}
     for scale in (0.05, 1.0):
         protocol = MaxNet(price_scale=scale)
@@ -583,11 +656,14 @@ def mx_1(claim: Claim) -> Finding:
             holds[scale, name] = apart <= BAND and share <= BAND
             ideal = fluid_run(network, protocol, 120.0)
             measurements.append(
-                Measurement(f"{name}, price scale {scale:g}: maximum difference of rates from max-min at mu C", share,
-                            note=f"loads {', '.join(f'{load:.3f}' for load in loads)} of mu C; rates "
-                        f"{', '.join(f'{r / 1e6:.3f}' for r in rates)} Mb/s; fluid {_off(late_means(ideal), fair):.1e} "
-                            f"off, {'at equilibrium' if _converges(ideal) else 'not at equilibrium'}")
-            )  # fmt: skip
+                Measurement(
+                    f"{name}, price scale {scale:g}: maximum difference of rates from max-min at mu C",
+                    share,
+                    note=f"loads {', '.join(f'{load:.3f}' for load in loads)} of mu C; rates "
+                    f"{', '.join(f'{r / 1e6:.3f}' for r in rates)} Mb/s; fluid {_off(late_means(ideal), fair):.1e} "
+                    f"off, {'at equilibrium' if _converges(ideal) else 'not at equilibrium'}",
+                )
+            )
     fulfilled = {scale: [name for (s, name), ok in holds.items() if s == scale and ok] for scale in (0.05, 1.0)}
     complete = [scale for scale, names in fulfilled.items() if len(names) == len(setups)]
     if len(complete) == len(fulfilled):
@@ -598,11 +674,14 @@ def mx_1(claim: Claim) -> Finding:
         claim,
         verdict,
         "Loads are within 10 % of mu C, and rates within 10 % of max-min at mu C, "
-        + "; ".join(f"in {len(k)} of {len(setups)} setups with prices scaled by "
-                    f"{scale:g}" for scale, k in fulfilled.items())
+        + "; ".join(
+            f"in {len(k)} of {len(setups)} setups with prices scaled by {scale:g}" for scale, k in fulfilled.items()
+        )
         + ".",
         measurements,
         [],
-        ["MAXNET's units of price and base RTT are not stated. In seconds (scale 1) its printed gains exceed the "
-                 "stability bounds; the default scale 0.05 is our choice. Unlimited buffers."],
-    )  # fmt: skip
+        [
+            "MAXNET's units of price and base RTT are not stated. In seconds (scale 1) its printed gains exceed the "
+            "stability bounds; the default scale 0.05 is our choice. Unlimited buffers."
+        ],
+    )
