@@ -420,23 +420,10 @@ def _perturbed_swing(protocol: Protocol, order: str, by: float, size: int = 250)
     return float(rate.std() / rate.mean())
 
 
-@check("open-tu", cost=36, main=False)
-def open_tu(claim: Claim) -> Finding:
-    """Run small and large perturbations, large and small packets, and variants without the limit cycle."""
-    noise = {alpha: [_joined(alpha, size) for size in SIZES] for alpha in (0.1, 0.4)}
-    joined = {
-        alpha: fluid.simulate(Scenario(in_t_u(start=20.0), RCP(alpha=alpha), 80.0), sample=0.2) for alpha in noise
-    }
-    still = {alpha: float(run.rate.to_numpy()[-150:, 0].std() / 55e6) for alpha, run in joined.items()}
-    small, large = 0.001, 0.02
-    alphas = (0.3, 0.4, 0.45, 0.5, 0.6, 0.7)
-    swings = {by: [_perturbed_swing(RCP(alpha=a), "l1 first", by) for a in alphas] for by in (small, large)}
-    fine = _perturbed_swing(RCP(alpha=0.5), "l1 first", large, 100)
-    cycles = [a for a, calm, moved in zip(alphas, swings[small], swings[large], strict=True) if calm < CYCLE < moved]
-    edge = {by: _peaks(0.5, "l1 first", by)[-1] for by in (1e-4, 0.3)}
-    cures = {name: _perturbed_swing(protocol, order, large) for name, (protocol, order) in CURES.items()}
-    alone = onset_alone()
-    stable = edge[1e-4] < 1e-3 and swings[small][alphas.index(0.5)] < CYCLE and alone[0] > 0.5
+def _limit_cycle_pictures(
+    noise: dict[float, list[float]], alphas: tuple[float, ...], swings: dict[float, list[float]]
+) -> list[Picture]:
+    """Return the pictures of swings in T_u over the packet size and over alpha."""
     figures = [
         plot.boundary_figure(
             SIZES,
@@ -457,6 +444,38 @@ def open_tu(claim: Claim) -> Finding:
             title="RCP in T_u, 250-byte packets: limit cycle and stable equilibrium",
         ),
     ]
+    return [
+        Picture.of(
+            figures[0],
+            "RCP in T_u: oscillation over packet size",
+            "Standard deviation of x1 over its mean, long after nine flows have joined; beta = 1.",
+        ),
+        Picture.of(
+            figures[1],
+            "RCP in T_u: limit cycle and stable equilibrium",
+            "Standard deviation of x1 over its mean, long after a perturbation of all rates; beta = 1, "
+            "packets of 250 bytes.",
+        ),
+    ]
+
+
+@check("open-tu", cost=36, main=False)
+def open_tu(claim: Claim) -> Finding:
+    """Run small and large perturbations, large and small packets, and variants without the limit cycle."""
+    noise = {alpha: [_joined(alpha, size) for size in SIZES] for alpha in (0.1, 0.4)}
+    joined = {
+        alpha: fluid.simulate(Scenario(in_t_u(start=20.0), RCP(alpha=alpha), 80.0), sample=0.2) for alpha in noise
+    }
+    still = {alpha: float(run.rate.to_numpy()[-150:, 0].std() / 55e6) for alpha, run in joined.items()}
+    small, large = 0.001, 0.02
+    alphas = (0.3, 0.4, 0.45, 0.5, 0.6, 0.7)
+    swings = {by: [_perturbed_swing(RCP(alpha=a), "l1 first", by) for a in alphas] for by in (small, large)}
+    fine = _perturbed_swing(RCP(alpha=0.5), "l1 first", large, 100)
+    cycles = [a for a, calm, moved in zip(alphas, swings[small], swings[large], strict=True) if calm < CYCLE < moved]
+    edge = {by: _peaks(0.5, "l1 first", by)[-1] for by in (1e-4, 0.3)}
+    cures = {name: _perturbed_swing(protocol, order, large) for name, (protocol, order) in CURES.items()}
+    alone = onset_alone()
+    stable = edge[1e-4] < 1e-3 and swings[small][alphas.index(0.5)] < CYCLE and alone[0] > 0.5
     calm = [name for name, swing in cures.items() if swing < CYCLE]
     return Finding(
         claim,
@@ -495,18 +514,6 @@ def open_tu(claim: Claim) -> Finding:
             ),
             *(Measurement(f"packets of 250 bytes, perturbed by 2 %: {name}", swing) for name, swing in cures.items()),
         ],
-        [
-            Picture.of(
-                figures[0],
-                "RCP in T_u: oscillation over packet size",
-                "Standard deviation of x1 over its mean, long after nine flows have joined; beta = 1.",
-            ),
-            Picture.of(
-                figures[1],
-                "RCP in T_u: limit cycle and stable equilibrium",
-                "Standard deviation of x1 over its mean, long after a perturbation of all rates; beta = 1, "
-                "packets of 250 bytes.",
-            ),
-        ],
+        _limit_cycle_pictures(noise, alphas, swings),
         ["beta = 1; routers average RTTs per packet with weight 0.02."],
     )

@@ -11,7 +11,7 @@ from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, che
 from ecc.linear import DelaySystem
 from ecc.loops.closed_loop import linearize
 from ecc.models import PIQIRCP, RCP, XCP
-from ecc.network.network import Network
+from ecc.network.network import FloatArray, Network
 from ecc.stability import PerturbedRun, critical_gain, perturbed_run
 from ecc.stability.theorem_registry import THEOREMS
 
@@ -111,12 +111,45 @@ def _free_queue(measurements: list[Measurement]) -> bool:
     return holds
 
 
+def _replay_pictures(
+    points: dict[str, tuple[list[float], list[float]]], envelopes: dict[str, tuple[FloatArray, FloatArray]]
+) -> list[Picture]:
+    """Return the pictures of predicted and measured growth rates, and of packet runs that contradict Theorem 10."""
+    every = points["fluid"][0] + points["packets"][0]
+    ends = [min(every), max(every)]
+    figure = plot.boundary_figure(
+        ends,
+        {"equal": ends},
+        {},
+        {name: (x, y, None) for name, (x, y) in points.items()},
+        x_title="growth rate of the linear model [1/s]",
+        y_title="growth rate of the run [1/s]",
+        log_x=False,
+        title="Growth rates of runs and linear models",
+    )
+    return [
+        Picture.of(
+            figure,
+            "Growth rates of runs and linear models",
+            "Growth rate of each run of PIQI-RCP against its linear model: the theorem's model for the "
+            "fluid, the hybrid model for packets. Points above zero are unstable below the published "
+            "bound.",
+        ),
+        Picture.of(
+            plot.envelope_figure(envelopes, title="Theorem 10: packet runs unstable below its bound"),
+            "Theorem 10: packet runs unstable below its bound",
+            "RTTs of 1 and 1.1 s, tau1 = 0.01, tau2 = 0.1, T = 10 ms: amplitude of the arrival rate's deviation in "
+            "packet runs. Theorem 10 allows alpha < 0.7497.",
+        ),
+    ]
+
+
 @check("open-replay", cost=40, main=False)
 def open_replay(claim: Claim) -> Finding:
     """Replay each counterexample of the registry in fluid and packet runs, with a control inside the boundary."""
     measurements: list[Measurement] = []
     points: dict[str, tuple[list[float], list[float]]] = {"fluid": ([], []), "packets": ([], [])}
-    envelopes = {}
+    envelopes: dict[str, tuple[FloatArray, FloatArray]] = {}
     agreed, count = True, 0
     for name, protocol, rtts in LOOPS:
         theorem = THEOREMS[name]
@@ -164,18 +197,6 @@ def open_replay(claim: Claim) -> Finding:
                     packets.run.stability.amplitude,
                 )
     free = _free_queue(measurements)
-    every = points["fluid"][0] + points["packets"][0]
-    ends = [min(every), max(every)]
-    figure = plot.boundary_figure(
-        ends,
-        {"equal": ends},
-        {},
-        {name: (x, y, None) for name, (x, y) in points.items()},
-        x_title="growth rate of the linear model [1/s]",
-        y_title="growth rate of the run [1/s]",
-        log_x=False,
-        title="Growth rates of runs and linear models",
-    )
     return Finding(
         claim,
         Verdict.CONFIRMED if agreed and free else Verdict.REFUTED,
@@ -187,21 +208,7 @@ def open_replay(claim: Claim) -> Finding:
         "unconstrained-queue loop and grows in the solver of delay equations; the protocols, with nonnegative queues, "
         "converge.",
         measurements,
-        [
-            Picture.of(
-                figure,
-                "Growth rates of runs and linear models",
-                "Growth rate of each run of PIQI-RCP against its linear model: the theorem's model for the "
-                "fluid, the hybrid model for packets. Points above zero are unstable below the published "
-                "bound.",
-            ),
-            Picture.of(
-                plot.envelope_figure(envelopes, title="Theorem 10: packet runs unstable below its bound"),
-                "Theorem 10: packet runs unstable below its bound",
-                "RTTs of 1 and 1.1 s, tau1 = 0.01, tau2 = 0.1, T = 10 ms: amplitude of the arrival rate's deviation in "
-                "packet runs. Theorem 10 allows alpha < 0.7497.",
-            ),
-        ],
+        _replay_pictures(points, envelopes),
         [
             f"{CAPACITY / 1e6:.0f} Mb/s, 1000-byte packets, T = 10 ms, gamma = {GAMMA:g}, all rates off by 0.01 % in "
             f"the fluid and by 2 % (controls) or 0.4 % in packets, {PERIODS:g} periods.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ecc import packet, plot
@@ -18,6 +20,7 @@ from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.stability import bottleneck_assignment, water_filled
 from ecc.stability.varying_delays import (
+    Growth,
     absolute_radius,
     batched_delays,
     growth_of_rates,
@@ -39,6 +42,8 @@ LOOPS: dict[str, Protocol] = {
 }
 MAX_STEPS = 45
 """Maximum delay in the tested ranges [steps]."""
+LONGEST_RTTS = range(2, MAX_STEPS + 1)
+"""Longest RTTs for which a worst sequence is searched [steps]."""
 
 
 def _jacobian(protocol: Protocol, flows: int, capacity: float = 100e6) -> tuple[np.ndarray, float]:
@@ -66,26 +71,21 @@ def _batched(beta: float, hold: float) -> float:
     return float((rates.std(axis=0) / rates.mean(axis=0)).max())
 
 
-@check("open-varying", cost=6, main=False)
-def open_varying(claim: Claim) -> Finding:
-    """Compute the radius of absolute values, and prove and replay order-preserving delays that reach it."""
-    growths, bounds = [], []
-    for beta in BETAS:
-        jacobian, radius = _jacobian(EMKC(beta=beta), 3)
-        growths.append(growth_of_rates(jacobian, *batched_delays(3), certify=True))
-        bounds.append(radius)
-    proven = [beta for beta, growth in zip(BETAS, growths, strict=True) if growth.proven]
-    forward, backward = batched_delays(3)
-    law = grows_in_the_laws(0.5, growths[0].value, backward, forward)
-    exact = {flows: (_loss(flows, False), _loss(flows, True)) for flows in (3, 4, 7)}
+def _jetmax_distance() -> float:
+    """Return the maximum distance of JetMax's radius of absolute values from |1 - tau| in 100 random networks."""
     rng = np.random.default_rng(1)
     off = 0.0
     for tau in (0.3, 0.6, 1.5, 1.9):
         for _ in range(25):
             assigned = water_filled(random_network(rng, 6, 20, 3), rng.uniform(1.0, 100.0, 6))
             off = max(off, abs(absolute_radius(JetMax(tau=tau), assigned) - abs(1.0 - tau)))
-    steep = {s: _jacobian(MKC(steepness=s, beta=0.2), 4)[1] for s in (1.0, 1.99, 2.01, 3.0)}
-    swings = {(beta, hold): _batched(beta, hold) for beta in (0.5, 1.5) for hold in (0.0, 0.3)}
+    return off
+
+
+def _batching_pictures(
+    growths: list[Growth], bounds: list[float], exact: dict[int, tuple[float, float]]
+) -> list[Picture]:
+    """Return the pictures of growth under batches of feedback, and of the minimum loss for stability."""
     flows = np.arange(3, 101)
     figures = [
         plot.boundary_figure(
@@ -106,6 +106,35 @@ def open_varying(claim: Claim) -> Finding:
             title="EMKC: minimum loss for stability under all delays",
         ),
     ]
+    return [
+        Picture.of(
+            figures[0],
+            "EMKC, three flows, feedback in batches",
+            "Growth of a deviation per control interval, 100 Mb/s, alpha = 0.2 Mb/s.",
+        ),
+        Picture.of(
+            figures[1],
+            "EMKC: minimum loss for stability under all delays",
+            "Stationary loss above which all delays are stable; below it some reordering delays are unstable.",
+        ),
+    ]
+
+
+@check("open-varying", cost=6, main=False)
+def open_varying(claim: Claim) -> Finding:
+    """Compute the radius of absolute values, and prove and replay order-preserving delays that reach it."""
+    growths, bounds = [], []
+    for beta in BETAS:
+        jacobian, radius = _jacobian(EMKC(beta=beta), 3)
+        growths.append(growth_of_rates(jacobian, *batched_delays(3), certify=True))
+        bounds.append(radius)
+    proven = [beta for beta, growth in zip(BETAS, growths, strict=True) if growth.proven]
+    forward, backward = batched_delays(3)
+    law = grows_in_the_laws(0.5, growths[0].value, backward, forward)
+    exact = {flows: (_loss(flows, False), _loss(flows, True)) for flows in (3, 4, 7)}
+    off = _jetmax_distance()
+    steep = {s: _jacobian(MKC(steepness=s, beta=0.2), 4)[1] for s in (1.0, 1.99, 2.01, 3.0)}
+    swings = {(beta, hold): _batched(beta, hold) for beta in (0.5, 1.5) for hold in (0.0, 0.3)}
     jetmax = off < 1e-9
     return Finding(
         claim,
@@ -157,18 +186,7 @@ def open_varying(claim: Claim) -> Finding:
                 for (b, hold), swing in swings.items()
             ),
         ],
-        [
-            Picture.of(
-                figures[0],
-                "EMKC, three flows, feedback in batches",
-                "Growth of a deviation per control interval, 100 Mb/s, alpha = 0.2 Mb/s.",
-            ),
-            Picture.of(
-                figures[1],
-                "EMKC: minimum loss for stability under all delays",
-                "Stationary loss above which all delays are stable; below it some reordering delays are unstable.",
-            ),
-        ],
+        _batching_pictures(growths, bounds, exact),
         [
             "Delays are bounded, whole steps, and those of a flow to the link and back may vary independently of other "
             "flows'. Batches keep packets in order, and reach the bound for three flows (a loss of 1/4); the "
@@ -210,70 +228,88 @@ def _held_fluid(longest: int, periods: int = 48) -> float:
     return float((size[-1] / size[half]) ** (1.0 / (len(delays) * (periods - 1 - half))))
 
 
-@check("open-jitter", cost=15, main=False)
-def open_jitter(claim: Claim) -> Finding:
-    """Find provably safe ranges of RTTs, the smallest range with an unstable sequence, and stable constant RTTs."""
-    measurements, curves, costs = [], {}, {}
-    tops = np.arange(2, MAX_STEPS + 1)
-    for name, protocol in LOOPS.items():
-        constant = _largest(np.array([_constant(protocol, delay) for delay in range(1, MAX_STEPS + 1)]))
-        if constant < 10:
-            measurements.append(
-                Measurement(f"{name}: maximum stable constant RTT", constant, "steps", note="less than its RTT of 10")
-            )
-            continue
-        safe = _largest(
-            np.array([is_stable_under_varying_delays(protocol, RTT, 1, top) for top in range(1, constant + 2)])
-        )
-        around = _largest(
-            np.array([is_stable_under_varying_delays(protocol, RTT, 10 - j, 10 + j) for j in range(1, 10)])
-        )
-        sequences = {int(top): worst_sequence(protocol, RTT, 1, int(top)) for top in tops}
-        unsafe = next(
-            top
-            for top in range(safe + 1, MAX_STEPS + 1)
-            if growth_under_delays(protocol, RTT, sequences[top][1], True).proven
-        )
-        curves[name] = [sequences[int(top)][0] for top in tops]
-        costs[name] = constant - safe
-        measurements += [
+def _onset_of_holding(longest: int) -> float:
+    """Return the minimum alpha D/d, to 1e-4, at which a first-order loop with steps held up to D is unstable."""
+
+    def dies_out(gain: float) -> bool:
+        protocol = QIRCP(alpha=gain, interval=RTT / longest)
+        return growth_under_delays(protocol, RTT, held_delays(longest)).value <= 1.0
+
+    return narrowed(1.4, 1.6, 1e-4, dies_out)[1]
+
+
+class _RttRanges(NamedTuple):
+    """Ranges of varying RTTs for which a loop is stable or unstable [steps]."""
+
+    constant: int
+    """Maximum constant RTT for which the loop is stable."""
+    safe: int
+    """Maximum RTT up to which every sequence of RTTs of at least 1 step is stable."""
+    unsafe: int
+    """Minimum RTT up to which a sequence of RTTs of at least 1 step is proven unstable."""
+    around: int
+    """Maximum variation around 10 steps for which every sequence is stable."""
+    growth: dict[int, float]
+    """Growth per step under the worst sequence found, by the longest RTT."""
+
+    def measurements(self, name: str) -> list[Measurement]:
+        """Return the safe ranges of the loop with this name."""
+        return [
             Measurement(
                 f"{name}: stable for RTTs that vary from 1 step to",
-                safe,
+                self.safe,
                 "steps",
-                note=f"proven; from 1 to {unsafe} a sequence is proven unstable, growth "
-                f"{sequences[unsafe][0]:.6f} per "
-                f"step; constant RTTs are stable up to {constant}",
+                note=f"proven; from 1 to {self.unsafe} a sequence is proven unstable, growth "
+                f"{self.growth[self.unsafe]:.6f} per step; constant RTTs are stable up to {self.constant}",
             ),
-            Measurement(f"{name}: stable variation around 10 steps", around, "steps", note="proven, of at most 9"),
+            Measurement(f"{name}: stable variation around 10 steps", self.around, "steps", note="proven, of at most 9"),
         ]
+
+
+def _rtt_ranges(protocol: Protocol, constant: int) -> _RttRanges:
+    """Return the ranges of varying RTTs of a loop that is stable for constant RTTs up to `constant` steps."""
+    safe = _largest(np.array([is_stable_under_varying_delays(protocol, RTT, 1, top) for top in range(1, constant + 2)]))
+    around = _largest(np.array([is_stable_under_varying_delays(protocol, RTT, 10 - j, 10 + j) for j in range(1, 10)]))
+    sequences = {top: worst_sequence(protocol, RTT, 1, top) for top in LONGEST_RTTS}
+    unsafe = next(
+        top
+        for top in range(safe + 1, MAX_STEPS + 1)
+        if growth_under_delays(protocol, RTT, sequences[top][1], True).proven
+    )
+    return _RttRanges(constant, safe, unsafe, around, {top: growth for top, (growth, _) in sequences.items()})
+
+
+def _holding_measurements() -> list[Measurement]:
+    """Return the growth of QI-RCP with a step held up to 31 steps, and the gain at which holding is unstable."""
     edge = held_delays(31)
     proof = growth_under_delays(QIRCP(), RTT, edge, certify=True)
     stable_at = _constant(QIRCP(), 31)
     replay = _held_fluid(31)
-    measurements.append(
+    n_steps = 100
+    sharp = _onset_of_holding(n_steps)
+    return [
         Measurement(
             "QI-RCP, a step held up to 31 steps: growth",
             proof.value,
             note=f"{'proven' if proof.proven else 'not proven'} above 1; in the laws {replay:.6f}; a constant RTT "
             f"of 31 steps is {'proven stable' if stable_at else 'not proven stable'}",
-        )
-    )
-    n_steps = 100
-    sharp = _onset_of_holding(n_steps)
-    measurements.append(
+        ),
         Measurement(
             f"first order, RTTs from 1 to {n_steps} steps: minimum alpha D/d at which holding is unstable",
             sharp,
             reported=1.5,
             note="proven stable below 3/2; constant RTTs up to pi/2 = 1.5708",
-        )
-    )
+        ),
+    ]
+
+
+def _held_packet_measurements() -> list[Measurement]:
+    """Return deviations of arrivals in packet runs of QI-RCP, with and without held ACKs."""
     packets = {
         (alpha, rtt, hold): _held_packets(alpha, rtt, hold)
         for alpha, rtt, hold in ((0.6, 0.1, 0.4), (1.2, 0.1, 0.0), (1.2, 0.3, 0.0), (1.2, 0.5, 0.0), (1.2, 0.1, 0.4))
     }
-    measurements += [
+    return [
         Measurement(
             f"packets, QI-RCP, alpha = {alpha:g}, RTT {1e3 * rtt:g} ms"
             f"{', ACKs held for up to 400 ms' if hold else ''}: deviation",
@@ -282,8 +318,27 @@ def open_jitter(claim: Claim) -> Finding:
         )
         for (alpha, rtt, hold), value in packets.items()
     ]
+
+
+@check("open-jitter", cost=15, main=False)
+def open_jitter(claim: Claim) -> Finding:
+    """Find provably safe ranges of RTTs, the smallest range with an unstable sequence, and stable constant RTTs."""
+    measurements: list[Measurement] = []
+    curves, costs = {}, {}
+    for name, protocol in LOOPS.items():
+        constant = _largest(np.array([_constant(protocol, delay) for delay in range(1, MAX_STEPS + 1)]))
+        if constant < 10:
+            measurements.append(
+                Measurement(f"{name}: maximum stable constant RTT", constant, "steps", note="less than its RTT of 10")
+            )
+            continue
+        ranges = _rtt_ranges(protocol, constant)
+        curves[name] = list(ranges.growth.values())
+        costs[name] = constant - ranges.safe
+        measurements += ranges.measurements(name)
+    measurements += [*_holding_measurements(), *_held_packet_measurements()]
     figure = plot.boundary_figure(
-        tops,
+        np.array(LONGEST_RTTS),
         curves,
         {"stable below": 1.0},
         x_title="longest RTT [steps]",
@@ -317,13 +372,3 @@ def open_jitter(claim: Claim) -> Finding:
             "In packet runs routers measure d, which is 100 to 108 ms for an RTT of 100 ms with held ACKs.",
         ],
     )
-
-
-def _onset_of_holding(longest: int) -> float:
-    """Return the minimum alpha D/d, to 1e-4, at which a first-order loop with steps held up to D is unstable."""
-
-    def dies_out(gain: float) -> bool:
-        protocol = QIRCP(alpha=gain, interval=RTT / longest)
-        return growth_under_delays(protocol, RTT, held_delays(longest)).value <= 1.0
-
-    return narrowed(1.4, 1.6, 1e-4, dies_out)[1]
