@@ -305,17 +305,84 @@ WINDOW = (1.92, 2.52)
 """Six steps of RTT + (1 + k) Delta, 0 <= k <= 1 (JETMAX sec. 7.5) [s]."""
 
 
-@check("jm-th4", cost=4)
-def jm_th4(claim: Claim) -> Finding:
-    """Check the map by the paper's definition up to 10^100 bit/s, and packet runs over capacities and flows."""
+class _MapSteps(NamedTuple):
+    """Steps of the map (8), (9) to the EPS-neighborhood, by number of flows where not stated otherwise."""
+
+    expected: int
+    """The steps of theorem 4."""
+    efficient: dict[float, int]
+    """By capacity with two flows [bit/s], and by number of flows on 1 Gb/s."""
+    fair: dict[int, int]
+    same: dict[int, bool]
+    """Whether the steps to fairness are equal at all capacities."""
+
+
+def _steps_over(capacities: Sequence[float], counts: Sequence[int]) -> _MapSteps:
+    """Return the steps of the map over capacities [bit/s] and numbers of flows."""
     tau = JetMax().tau
-    expected = ceil(log(EPS) / log(1.0 - tau))
-    capacities, counts = [10.0**k for k in (6, 8, 10, 12, 20, 50, 100)], (2, 3, 4, 16, 64, 1024)
     efficient = {C: _map_steps(C, 2, tau)[0] for C in capacities} | {
         n: _map_steps(1e9, n, tau)[0] for n in (1, *counts)
     }
     fair = {n: _map_steps(1e9, n, tau)[1] for n in counts}
     same = {n: len({_map_steps(C, n, tau)[1] for C in capacities}) == 1 for n in counts}
+    return _MapSteps(ceil(log(EPS) / log(1.0 - tau)), efficient, fair, same)
+
+
+def _measured_steps(steps: _MapSteps) -> list[Measurement]:
+    """Return the steps of the map to efficiency and to fairness as measurements."""
+    return [
+        Measurement(
+            "map: steps to efficiency",
+            _few(set(steps.efficient.values())),
+            "",
+            float(steps.expected),
+            "1 Mb/s to 1e100 bit/s with two flows, 1 to 1024 flows on 1 Gb/s",
+        ),
+        *(
+            Measurement(
+                f"map: steps to fairness, {n} flows",
+                float(steps.fair[n]),
+                "",
+                float(steps.expected),
+                "the same from 1 Mb/s to 1e100 bit/s" if steps.same[n] else "not the same at every capacity",
+            )
+            for n in steps.fair
+        ),
+    ]
+
+
+def _measured_times(paces: dict[tuple[float, int], Pace], shared: dict[int, float]) -> list[Measurement]:
+    """Return the times of packet runs to efficiency and to fairness as measurements."""
+    return [
+        *(
+            Measurement(
+                f"packets: time to efficiency, {C / 1e6:g} Mb/s, {n} flow{'s' * (n > 1)}",
+                p.seconds,
+                "s",
+                "1.92 to 2.52",
+                f"{p.steps} steps; maximum load {p.peak:.4f} of C",
+            )
+            for (C, n), p in paces.items()
+        ),
+        *(
+            Measurement(
+                f"packets: time to fairness, {n} flows on 100 Mb/s",
+                s,
+                "s",
+                "1.92 to 2.52",
+                "from the first decrease of the flow that had the whole capacity",
+            )
+            for n, s in shared.items()
+        ),
+    ]
+
+
+@check("jm-th4", cost=4)
+def jm_th4(claim: Claim) -> Finding:
+    """Check the map by the paper's definition up to 10^100 bit/s, and packet runs over capacities and flows."""
+    capacities, counts = [10.0**k for k in (6, 8, 10, 12, 20, 50, 100)], (2, 3, 4, 16, 64, 1024)
+    steps = _steps_over(capacities, counts)
+    expected, efficient, fair, same = steps
     timely_counts = [n for n in counts if fair[n] <= expected]
     paces = pace_of((1e6, 1e8, 16e9), (16, 64))
     timely = [WINDOW[0] <= p.seconds <= WINDOW[1] and p.steps == expected for p in paces.values()]
@@ -346,45 +413,7 @@ def jm_th4(claim: Claim) -> Finding:
         + "; packet runs take "
         + ", ".join(f"{s:.1f} s with {n}" for n, s in shared.items())
         + " flows.",
-        [
-            Measurement(
-                "map: steps to efficiency",
-                _few(set(efficient.values())),
-                "",
-                float(expected),
-                "1 Mb/s to 1e100 bit/s with two flows, 1 to 1024 flows on 1 Gb/s",
-            ),
-            *(
-                Measurement(
-                    f"map: steps to fairness, {n} flows",
-                    float(fair[n]),
-                    "",
-                    float(expected),
-                    "the same from 1 Mb/s to 1e100 bit/s" if same[n] else "not the same at every capacity",
-                )
-                for n in counts
-            ),
-            *(
-                Measurement(
-                    f"packets: time to efficiency, {C / 1e6:g} Mb/s, {n} flow{'s' * (n > 1)}",
-                    p.seconds,
-                    "s",
-                    "1.92 to 2.52",
-                    f"{p.steps} steps; maximum load {p.peak:.4f} of C",
-                )
-                for (C, n), p in paces.items()
-            ),
-            *(
-                Measurement(
-                    f"packets: time to fairness, {n} flows on 100 Mb/s",
-                    s,
-                    "s",
-                    "1.92 to 2.52",
-                    "from the first decrease of the flow that had the whole capacity",
-                )
-                for n, s in shared.items()
-            ),
-        ],
+        [*_measured_steps(steps), *_measured_times(paces, shared)],
         [Picture.of(figure, "JetMax's steps to 1 %", "The map (8), (9) with tau = 0.6, by JETMAX definition 2.")],
         [
             "Times begin with the proposal of the first step, which is taken to be as long as the others: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import pi, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +117,9 @@ EDGE = 1e-6
 BACK, AHEAD, PERIOD = 3, 2, 8
 """Varying delays: 1 to BACK steps backward, 0 to AHEAD steps forward, repeating after PERIOD steps."""
 
+Pattern = tuple[float, NDArray[np.int64], NDArray[np.int64]]
+"""Growth per step with varying delays, and the backward and forward delays [steps]."""
+
 
 def _heterogeneous(count: int) -> list[Network]:
     """Return networks of one link with RTTs of 0.1 to 1 s, randomly split into forward and backward delays."""
@@ -161,9 +164,7 @@ def _in_order(delays: NDArray[np.int64]) -> bool:
     return bool(np.all(np.roll(delays, -1, axis=0) <= delays + 1))
 
 
-def _worst_pattern(
-    weight: float, gain: float, flows: int, seed: int
-) -> tuple[float, NDArray[np.int64], NDArray[np.int64]]:
+def _worst_pattern(weight: float, gain: float, flows: int, seed: int) -> Pattern:
     """Search order-preserving delays for maximum growth by 1500 random changes, kept if growth does not decrease."""
     rng = np.random.default_rng(seed)
     back = np.tile(rng.integers(1, BACK + 1, flows), (PERIOD, 1))
@@ -202,9 +203,48 @@ def _random_growth(weight: float, gain: float, flows: int, seed: int, steps: int
     return float(np.exp(logs / steps))
 
 
-@check("emkc-1", cost=16)
-def emkc_1(claim: Claim) -> Finding:
-    """Check constant delays by certificates, and varying delays by contraction, random draws and search."""
+class _ConstantDelays(NamedTuple):
+    """Stability of EMKC with constant delays, by certificates."""
+
+    undelayed: float
+    """Maximum distance of the eigenvalue without delays from 1 - beta."""
+    sharp: bool
+    """Whether loops with equal RTTs are provably stable at 2 - EDGE and unstable at 2 + EDGE."""
+    proven: int
+    """Number of cases, of random networks with each of BETAS, that are provably stable."""
+    edges: NDArray[np.float64]
+    """A provably stable and a provably unstable beta of each random network."""
+
+    @property
+    def cases(self) -> int:
+        """Number of random networks times the number of BETAS."""
+        return len(self.edges) * len(BETAS)
+
+
+class _VaryingDelays(NamedTuple):
+    """Stability of EMKC with varying delays; for three flows on 100 Mb/s by beta."""
+
+    contraction: float
+    """Maximum spectral radius of |A| with one and two flows."""
+    harmless: dict[int, float]
+    """Minimum loss, by number of flows, for which no varying delays can destabilize them."""
+    chance: dict[float, float]
+    """Growth with delays drawn at every step."""
+    worst: dict[float, Pattern]
+    """Growth with the worst delays found, and these backward and forward delays."""
+    shown: float
+    """Beta of the pattern that is run in the laws: 0.5 if its pattern grows, or else that of maximum growth."""
+    growth_in_laws: float
+    """Growth in the laws with this pattern."""
+
+    @property
+    def unstable(self) -> list[float]:
+        """BETAS for which the worst delays found make deviations grow."""
+        return [b for b in BETAS if self.worst[b][0] > 1.0]
+
+
+def _with_constant_delays() -> _ConstantDelays:
+    """Return the stability without delays, with equal RTTs, and in 16 random networks."""
     no_delay = bottleneck_assignment(Network.dumbbell("10 Mb/s", [0.0] * 3), [0] * 3)
     undelayed = max(float(np.abs(np.linalg.eigvals(no_delay.jacobian(EMKC(beta=b))) - (1.0 - b)).min()) for b in BETAS)
     sharp = all(
@@ -215,25 +255,88 @@ def emkc_1(claim: Claim) -> Finding:
     )
     networks = _heterogeneous(16)
     proven = sum(bool(linearize(EMKC(beta=b), net, "discrete").certify().stable) for net in networks for b in BETAS)
-    edges = np.array([_edge(net) for net in networks])
-    lo, hi = edges[int(edges[:, 1].argmax())]
-    constant = proven == len(networks) * len(BETAS) and sharp and undelayed < 1e-9
-    contracts = max(_contraction(b, n) for n in (1, 2) for b in BETAS)
+    return _ConstantDelays(undelayed, sharp, proven, np.array([_edge(net) for net in networks]))
+
+
+def _with_varying_delays() -> _VaryingDelays:
+    """Return the growth of deviations by contraction, with random delays, and with the worst delays found."""
+    contraction = max(_contraction(b, n) for n in (1, 2) for b in BETAS)
     harmless = {n: _harmless_loss(0.5, n) for n in (3, 10, 100)}
-    chance, worst = {}, {}
+    chance: dict[float, float] = {}
+    worst: dict[float, Pattern] = {}
     for b in BETAS:
         weight, gain, _, _ = _loop(b, 3)
         chance[b] = max(_random_growth(weight, gain, 3, seed) for seed in (1, 2, 3))
         worst[b] = max((_worst_pattern(weight, gain, 3, seed) for seed in range(1, 5)), key=lambda pattern: pattern[0])
     shown = max(BETAS, key=lambda b: (worst[b][0] > 1.0 and b == 0.5, worst[b][0]))
-    grows = grows_in_the_laws(shown, *worst[shown])
-    varying = max(pattern[0] for pattern in worst.values())
-    unstable = [b for b in BETAS if worst[b][0] > 1.0]
+    return _VaryingDelays(contraction, harmless, chance, worst, shown, grows_in_the_laws(shown, *worst[shown]))
+
+
+def _measured_boundaries(constant: _ConstantDelays) -> list[Measurement]:
+    """Return the stability with constant delays as measurements."""
+    edges = constant.edges
+    lo, hi = edges[int(edges[:, 1].argmax())]
+    return [
+        Measurement("distance of the undelayed eigenvalue from 1 - beta", constant.undelayed),
+        Measurement(
+            f"2 - {EDGE:g} proven stable and 2 + {EDGE:g} unstable, equal RTTs",
+            "yes" if constant.sharp else "no",
+            note="RTT 0 to 0.7 s, 1 and 3 flows",
+        ),
+        Measurement(
+            "networks proven stable",
+            f"{constant.proven} of {constant.cases}",
+            note=f"{len(edges)} networks of 2 to 5 flows; beta = {', '.join(map(str, BETAS))}",
+        ),
+        Measurement("minimum boundary", float(edges.mean(axis=1).min()), reported=2.0, note="+- 5e-05"),
+        Measurement(
+            "maximum boundary",
+            float(edges.mean(axis=1).max()),
+            reported=2.0,
+            note=f"proven stable at {lo:.6f}, unstable at {hi:.6f}",
+        ),
+    ]
+
+
+def _measured_growth(varying: _VaryingDelays) -> list[Measurement]:
+    """Return the stability with varying delays as measurements."""
+    growth, back, ahead = varying.worst[varying.shown]
+    return [
+        Measurement(
+            "one and two flows, any varying delays: spectral radius of |A|", varying.contraction, note="< 1 is stable"
+        ),
+        *(
+            Measurement(
+                f"{n} flows, beta = 0.5: loss above which no varying delays destabilize",
+                loss,
+                note=f"(N - 2)/(2 (N - 1)) = {(n - 2) / (2 * (n - 1)):.4f}",
+            )
+            for n, loss in varying.harmless.items()
+        ),
+        Measurement(
+            "three flows, delays drawn at every step: maximum growth", max(varying.chance.values()), note="3 seeds"
+        ),
+        Measurement(
+            "three flows, worst delays found: maximum growth",
+            max(pattern[0] for pattern in varying.worst.values()),
+            note="; ".join(f"beta {b:g}: {varying.worst[b][0]:.4f}" for b in BETAS),
+        ),
+        Measurement(
+            f"the same at beta = {varying.shown:g}, growth in the laws",
+            varying.growth_in_laws,
+            note=f"linear {growth:.4f}; backward {back.T.tolist()}, forward {ahead.T.tolist()} steps, one list per "
+            "flow",
+        ),
+    ]
+
+
+def _growth_picture(varying: _VaryingDelays) -> Picture:
+    """Return the picture of growth over beta."""
     figure = plot.boundary_figure(
         BETAS,
         {
-            "worst pattern found": [worst[b][0] for b in BETAS],
-            "delays drawn at every step": list(chance.values()),
+            "worst pattern found": [varying.worst[b][0] for b in BETAS],
+            "delays drawn at every step": list(varying.chance.values()),
             "no delay": [max(_loop(b, 3)[0], abs(1.0 - b)) for b in BETAS],
         },
         {"stable below": 1.0},
@@ -241,79 +344,41 @@ def emkc_1(claim: Claim) -> Finding:
         y_title="growth of a deviation per step",
         log_x=False,
     )
+    return Picture.of(
+        figure,
+        "EMKC, three flows on 100 Mb/s, varying delays",
+        "Growth of a small deviation per control interval, alpha = 0.2 Mb/s; above 1 is unstable.",
+    )
+
+
+@check("emkc-1", cost=16)
+def emkc_1(claim: Claim) -> Finding:
+    """Check constant delays by certificates, and varying delays by contraction, random draws and search."""
+    constant, varying = _with_constant_delays(), _with_varying_delays()
+    edges, shown, unstable = constant.edges, varying.shown, varying.unstable
+    holds = constant.proven == constant.cases and constant.sharp and constant.undelayed < 1e-9
     reason = (
-        f"Constant delays: {proven} of {len(networks) * len(BETAS)} cases with beta from {BETAS[0]} to {BETAS[-1]} are "
-        f"provably stable. With equal RTTs the loop is {'provably' if sharp else 'not always'} stable at beta = 2 - "
-        f"{EDGE:g} and unstable at 2 + {EDGE:g}; the {len(networks)} networks lose stability between {edges.min():.4f} "
-        f"and {edges.max():.4f}. Varying delays: "
+        f"Constant delays: {constant.proven} of {constant.cases} cases with beta from {BETAS[0]} to {BETAS[-1]} are "
+        f"provably stable. With equal RTTs the loop is {'provably' if constant.sharp else 'not always'} stable at "
+        f"beta = 2 - {EDGE:g} and unstable at 2 + {EDGE:g}; the {len(edges)} networks lose stability between "
+        f"{edges.min():.4f} and {edges.max():.4f}. Varying delays: "
     )
     if unstable:
         reason += (
             f"for three flows on 100 Mb/s, some delays of at most {BACK + AHEAD} steps, which keep the order of "
-            "packets "
-            f"and repeat every {PERIOD} steps, make deviations grow at beta = {', '.join(f'{b:g}' for b in unstable)} "
-            f"(by {worst[shown][0] - 1.0:.2%} per step at {shown:g}, in the laws by {grows - 1.0:.2%}). One and two "
-            "flows "
-            f"are stable under any delays (a contraction: {contracts:.4f}), and three flows under random delays."
+            f"packets and repeat every {PERIOD} steps, make deviations grow at beta = "
+            f"{', '.join(f'{b:g}' for b in unstable)} (by {varying.worst[shown][0] - 1.0:.2%} per step at {shown:g}, "
+            f"in the laws by {varying.growth_in_laws - 1.0:.2%}). One and two flows are stable under any delays "
+            f"(a contraction: {varying.contraction:.4f}), and three flows under random delays."
         )
     else:
         reason += "no pattern was found that destabilizes the loop."
     return Finding(
         claim,
-        Verdict.REFUTED if not constant else Verdict.CONDITIONAL if unstable else Verdict.CONFIRMED,
+        Verdict.REFUTED if not holds else Verdict.CONDITIONAL if unstable else Verdict.CONFIRMED,
         reason,
-        [
-            Measurement("distance of the undelayed eigenvalue from 1 - beta", undelayed),
-            Measurement(
-                f"2 - {EDGE:g} proven stable and 2 + {EDGE:g} unstable, equal RTTs",
-                "yes" if sharp else "no",
-                note="RTT 0 to 0.7 s, 1 and 3 flows",
-            ),
-            Measurement(
-                "networks proven stable",
-                f"{proven} of {len(networks) * len(BETAS)}",
-                note=f"{len(networks)} networks of 2 to 5 flows; beta = {', '.join(map(str, BETAS))}",
-            ),
-            Measurement("minimum boundary", float(edges.mean(axis=1).min()), reported=2.0, note="+- 5e-05"),
-            Measurement(
-                "maximum boundary",
-                float(edges.mean(axis=1).max()),
-                reported=2.0,
-                note=f"proven stable at {lo:.6f}, unstable at {hi:.6f}",
-            ),
-            Measurement(
-                "one and two flows, any varying delays: spectral radius of |A|", contracts, note="< 1 is stable"
-            ),
-            *(
-                Measurement(
-                    f"{n} flows, beta = 0.5: loss above which no varying delays destabilize",
-                    loss,
-                    note=f"(N - 2)/(2 (N - 1)) = {(n - 2) / (2 * (n - 1)):.4f}",
-                )
-                for n, loss in harmless.items()
-            ),
-            Measurement(
-                "three flows, delays drawn at every step: maximum growth", max(chance.values()), note="3 seeds"
-            ),
-            Measurement(
-                "three flows, worst delays found: maximum growth",
-                varying,
-                note="; ".join(f"beta {b:g}: {worst[b][0]:.4f}" for b in BETAS),
-            ),
-            Measurement(
-                f"the same at beta = {shown:g}, growth in the laws",
-                grows,
-                note=f"linear {worst[shown][0]:.4f}; backward {worst[shown][1].T.tolist()}, forward "
-                f"{worst[shown][2].T.tolist()} steps, one list per flow",
-            ),
-        ],
-        [
-            Picture.of(
-                figure,
-                "EMKC, three flows on 100 Mb/s, varying delays",
-                "Growth of a small deviation per control interval, alpha = 0.2 Mb/s; above 1 is unstable.",
-            )
-        ],
+        [*_measured_boundaries(constant), *_measured_growth(varying)],
+        [_growth_picture(varying)],
         [
             "Backward delays of 1 to 3 steps and forward delays of 0 to 2 in the search; alpha = 0.2 Mb/s (JETMAX sec. "
             "3.3)."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,9 +95,19 @@ SIZES = (2, 3, 4, 5, 6)
 UNFAIR_DELAY = "30 ms"
 
 
-@check("xcp-2", cost=14)
-def xcp_2(claim: Claim) -> Finding:
-    """Compare packet runs of EVAL fig. 6, for n = 2 to 6 and both orders of the links, with the equilibrium."""
+class _Shares(NamedTuple):
+    """XCP's rate of the short flow over max-min, for SIZES and both orders of the links."""
+
+    ratios: dict[str, list[float]]
+    """In packet runs, by order of the links."""
+    granted: list[float]
+    """Relative differences of a fluid with grants once per interval from packet runs."""
+    laws: list[float]
+    """Maximum relative differences of a fluid with continuous grants from the equilibrium."""
+
+
+def _shares_of_xcp() -> _Shares:
+    """Return XCP's rates in packet runs and fluids."""
     ratios: dict[str, list[float]] = {}
     granted, laws = [], []
     for order, long_first in (("l1 first", False), ("l2 first", True)):
@@ -108,8 +119,11 @@ def xcp_2(claim: Claim) -> Finding:
             granted.append(abs(float(likewise / rate) - 1.0))
             smooth = fluid_run(network, XCP(), 60.0, clocking="rate")
             laws.append(_off(late_means(smooth), XCP().equilibrium(network).rates))
-    networks = [Network.xcp_unfair(n) for n in SIZES]
-    predicted = [float(XCP().equilibrium(network).rates[0] / max_min(network)[0]) for network in networks]
+    return _Shares(ratios, granted, laws)
+
+
+def _distances_from_max_min() -> dict[str, dict[str, float]]:
+    """Return the maximum relative differences of rates from max-min, by protocol and by setup of the run."""
     rivals: dict[str, dict[str, float]] = {}
     settle: dict[str, Protocol] = {"JetMax": JetMax(), "RCP": RCP(), "PIQI-RCP": PIQIRCP()}
     for name, protocol in settle.items():
@@ -123,6 +137,16 @@ def xcp_2(claim: Claim) -> Finding:
                 name != "JetMax"
             ):  # JetMax chooses the maximum virtual loss in packets, but the minimum fair rate in the fluid
                 runs[f"{setup}, fluid"] = _off(late_means(fluid_run(network, protocol, 60.0, start)), fair_rates)
+    return rivals
+
+
+@check("xcp-2", cost=14)
+def xcp_2(claim: Claim) -> Finding:
+    """Compare packet runs of EVAL fig. 6, for n = 2 to 6 and both orders of the links, with the equilibrium."""
+    ratios, granted, laws = _shares_of_xcp()
+    networks = [Network.xcp_unfair(n) for n in SIZES]
+    predicted = [float(XCP().equilibrium(network).rates[0] / max_min(network)[0]) for network in networks]
+    rivals = _distances_from_max_min()
     off = {order: _off(np.array(values), np.array(predicted)) for order, values in ratios.items()}
     falling = all(np.all(np.diff(values) < 0.0) for values in (predicted, *ratios.values()))
     far = {name: [setup for setup, worst in runs.items() if worst > BAND] for name, runs in rivals.items()}
@@ -319,10 +343,19 @@ def emkc_2(claim: Claim) -> Finding:
     )
 
 
-@check("avq-1", cost=1)
-def avq_1(claim: Claim) -> Finding:
-    """Check gamma C and max-min fairness for the equilibrium, the laws with delays, and packet runs."""
-    rng = np.random.default_rng(1)
+class _LotRuns(NamedTuple):
+    """Packet runs and fluids of EMKC-AVQ in parking lots."""
+
+    measurements: list[Measurement]
+    pictures: list[Picture]
+    worst: float
+    """Maximum relative difference of rates from max-min at gamma C."""
+    drops: float
+    """Sum of drops in the last third of packet runs."""
+
+
+def _laws_in_random_networks(rng: np.random.Generator) -> tuple[float, int, int]:
+    """Return the equilibrium's distance from max-min, and how many runs of the laws there are and converge to it."""
     point = 0.0
     runs = arrived = 0
     for k in range(12):
@@ -334,6 +367,11 @@ def avq_1(claim: Claim) -> Finding:
         laws_run = law_run(protocol, network, 3000, fair * rng.uniform(0.2, 0.8, 6), ahead, back)
         runs += 1
         arrived += settled(laws_run, 1e-2) and _off(laws_run.rate.to_numpy()[-1], fair) < 1e-2
+    return point, runs, arrived
+
+
+def _runs_of_lots() -> _LotRuns:
+    """Return runs with large buffers in T1 and in a parking lot of two links."""
     lot = Network.parking_lot(["97 Mb/s", "80 Mb/s"])
     lots = (
         ("T1", Network.T1(), EMKCAVQ(), 400.0),
@@ -363,7 +401,12 @@ def avq_1(claim: Claim) -> Finding:
             pictures.append(
                 Picture.of(figure, "EMKC-AVQ in T1", "Rates and the queue of the packet run, alpha = 0.2 Mb/s.")
             )
-    crowds = {}
+    return _LotRuns(measurements, pictures, worst, drops)
+
+
+def _convergence_of_crowds(rng: np.random.Generator) -> tuple[list[Measurement], dict[float, bool]]:
+    """Return whether packet runs and laws converge, by the fair share over alpha."""
+    measurements, crowds = [], {}
     for n in (8, 9, 11, 12):  # JETMAX fig. 5 with a larger alpha: the fair share is 0.63 to 0.42 of alpha
         crowd = Network.dumbbell("10 Mb/s", [0.22] * n, buffer="4 MB")
         run = packet_run(crowd, EMKCAVQ(alpha=2e6), 300.0)
@@ -379,18 +422,28 @@ def avq_1(claim: Claim) -> Finding:
                 f"mean; the laws {'settle' if settled(laws_run, 1e-2) else 'do not settle'}",
             )
         )
-    holds = point < 1e-9 and worst <= BAND and drops == 0.0
+    return measurements, crowds
+
+
+@check("avq-1", cost=1)
+def avq_1(claim: Claim) -> Finding:
+    """Check gamma C and max-min fairness for the equilibrium, the laws with delays, and packet runs."""
+    rng = np.random.default_rng(1)
+    point, runs, arrived = _laws_in_random_networks(rng)
+    lots = _runs_of_lots()
+    of_crowds, crowds = _convergence_of_crowds(rng)
+    holds = point < 1e-9 and lots.worst <= BAND and lots.drops == 0.0
     converged = arrived == runs and all(crowds.values())
     return Finding(
         claim,
         Verdict.REFUTED if not holds else Verdict.CONFIRMED if converged else Verdict.CONDITIONAL,
         f"The equilibrium is max-min at gamma C within {point:.1e} in {runs} random networks, and the laws with random "
-        f"delays converge to it in {arrived} of them. Packet runs and the fluid are within {worst:.1%}, and {drops:g} "
-        "packets are lost at equilibrium. With alpha = 2 Mb/s on 10 Mb/s, packet runs and laws converge at fair shares "
-        f"of {', '.join(f'{share:.2f}' for share, ok in crowds.items() if ok) or 'none'} of alpha, but not of "
+        f"delays converge to it in {arrived} of them. Packet runs and the fluid are within {lots.worst:.1%}, and "
+        f"{lots.drops:g} packets are lost at equilibrium. With alpha = 2 Mb/s on 10 Mb/s, packet runs and laws "
+        "converge at fair shares of "
+        f"{', '.join(f'{share:.2f}' for share, ok in crowds.items() if ok) or 'none'} of alpha, but not of "
         f"{', '.join(f'{share:.2f}' for share, ok in crowds.items() if not ok) or 'any'}: differences between flows "
-        "are "
-        "proportional to (1 - alpha/x)^n, which decays for x > alpha/2.",
+        "are proportional to (1 - alpha/x)^n, which decays for x > alpha/2.",
         [
             Measurement("equilibrium: maximum difference from max-min at gamma C", point),
             Measurement(
@@ -398,9 +451,10 @@ def avq_1(claim: Claim) -> Finding:
                 f"{arrived} of {runs}",
                 note="three links, six flows, alpha = 1 Mb/s, 3000 steps",
             ),
-            *measurements,
+            *lots.measurements,
+            *of_crowds,
         ],
-        pictures,
+        lots.pictures,
         [
             "Equal RTTs of 220 ms for alpha = 2 Mb/s on 10 Mb/s.",
             "Buffers of 4 MB: a start may overload links for long (JETMAX fig. 5), but this is not a stationary loss.",
