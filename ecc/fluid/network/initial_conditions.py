@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,111 +75,122 @@ class InitialConditions:
         factor : float, > 0, optional
             Perturbation of the equilibrium, for example 1.1.
         """
-        owner = np.repeat(np.arange(fluid.n_groups), [len(route) for route in fluid.routes])
-        links = np.concatenate(fluid.routes).astype(np.int64)
-        signal = np.arange(len(links)) if laws.by_flow else links
-        params = protocol.params()
+        crossings = _Crossings.of(fluid)
+        signal = np.arange(len(crossings.link)) if laws.by_flow else crossings.link
         keeps = laws.remembers and not laws.announce
         announces_first = keeps and protocol.initial is not None
         lowest, highest = _range(protocol, fluid, announces_first)
         unused = np.where(np.isfinite(highest), highest, lowest)  # state of a link that is not a bottleneck
+        advertises_from = np.full(len(crossings.link), -np.inf)
         if point is None:
             state = np.clip((protocol.initial or 0.0) * fluid.capacity, lowest, highest) if announces_first else unused
             x = np.broadcast_to(protocol.opening_rate(fluid.rtt, 8.0 * fluid.packet_size), fluid.rtt.shape)
             waits = announces_first & (fluid.steady == 0.0)
             opens = fluid.start + np.where(waits, fluid.rtt, 0.0)
+            bottleneck = np.full(fluid.n_groups, -1, dtype=np.int64)
+            if not announces_first:
+                advertises_from = _first_stamps(fluid, crossings, None if keeps else protocol.params()["interval"])
         else:
             x = factor * point.rates[fluid.first_flow]
             used = np.isfinite(point.fair_rate)
             state = np.where(used, np.clip(factor * point.fair_rate, lowest, highest), unused)
             opens = np.full(fluid.n_groups, -np.inf)
-        advertised = np.zeros(len(links) if laws.by_flow else fluid.n_links)
-        advertises_from, priority = np.full(len(links), -np.inf), np.zeros(fluid.n_links)
-        measured = np.zeros((len(MEASURED), fluid.n_links))
-        if keeps:
-            advertised[:] = state
-        if point is None and not announces_first:
-            advertises_from = fluid.start[owner] + np.concatenate(fluid.forward)
-            if not keeps:
-                first_arrival = np.full(fluid.n_links, np.inf)
-                np.minimum.at(first_arrival, links, advertises_from)
-                advertises_from = np.maximum(advertises_from, first_arrival[links] + float(params["interval"]))
+            bottleneck = point.bottleneck[fluid.first_flow]
         queue = np.zeros(fluid.n_links) if point is None or point.queue is None else np.array(point.queue, dtype=float)
-        rtt = fluid.rtt
-        if queue.any():
-            waits = queue / fluid.capacity
-            rtt = rtt + np.array([waits[list(route)].sum() for route in fluid.routes])
-        if point is None:
-            no_link = np.full(fluid.n_groups, -1, dtype=np.int64)
-            return cls(
-                signal,
-                advertised,
-                advertises_from,
-                state,
-                lowest,
-                highest,
-                priority,
-                queue,
-                measured,
-                x,
-                rtt,
-                opens,
-                no_link,
-                not keeps,
-                announces_first,
-            )
-        law = protocol.announce_law or protocol.router_law
-        p = protocol.namespace()
-        for link in np.unique(links):
-            through = np.flatnonzero(links == link)
-            members, rates = fluid.members[owner[through]], x[owner[through]]
-            bottlenecked = np.array([point.bottleneck[flow] in (link, -1) for flow in fluid.first_flow[owner[through]]])
-            rtts = rtt[owner[through]]
+        begin = cls(
+            signal=signal,
+            advertised=np.zeros(len(crossings.link) if laws.by_flow else fluid.n_links),
+            advertises_from=advertises_from,
+            state=state,
+            lowest=lowest,
+            highest=highest,
+            priority=np.zeros(fluid.n_links),
+            queue=queue,
+            measured=np.zeros((len(MEASURED), fluid.n_links)),
+            x=x,
+            rtt=_rtt_with_queues(fluid, queue),
+            opens=opens,
+            bottleneck=bottleneck,
+            measures_first=point is None and not keeps,
+            announces_first=announces_first,
+        )
+        if keeps:
+            begin.advertised[:] = state
+        if point is not None:
+            begin._measure(protocol, fluid, crossings, point)
+            begin._call_laws(protocol, fluid, crossings, keeps)
+        return begin
+
+    def _measure(self, protocol: Protocol, fluid: FluidNetwork, crossings: _Crossings, point: Equilibrium) -> None:
+        """Set what the routers measure at an equilibrium."""
+        for link in np.unique(crossings.link):
+            group = crossings.group[crossings.link == link]
+            members, rates, rtts = fluid.members[group], self.x[group], self.rtt[group]
+            bottlenecked = np.array([point.bottleneck[flow] in (link, -1) for flow in fluid.first_flow[group]])
             weights = members * (1.0 if protocol.rtt_weights == "flows" else rates)
             mean = rtts.max() if protocol.scaling_rtt == "max" else np.average(rtts, weights=weights)
-            load = float(members @ rates)
-            measured[:, link] = (
-                load,
+            self.measured[:, link] = (
+                float(members @ rates),
                 (members * rates)[~bottlenecked].sum(),
                 members[bottlenecked].sum(),
                 members.sum(),
                 mean,
             )
+
+    def _call_laws(self, protocol: Protocol, fluid: FluidNetwork, crossings: _Crossings, keeps: bool) -> None:
+        """Set the priorities and, unless the routers advertise the state that they keep, the advertised values."""
+        law = protocol.announce_law or protocol.router_law
+        p, interval = protocol.namespace(), float(protocol.params()["interval"])
+        for link in np.unique(crossings.link):
+            measured = dict(zip(MEASURED, self.measured[:, link].tolist(), strict=True))
             supply: dict[str, Any] = {
-                **dict(zip(MEASURED, measured[:, link].tolist(), strict=True)),
-                "y_prev": load,
-                "q": float(queue[link]),
+                **measured,
+                "u": measured["u"] * min(1.0, measured["N"]),
+                "N": max(1.0, measured["N"]),
+                "y_prev": measured["y"],
+                "q": float(self.queue[link]),
                 "C": float(fluid.capacity[link]),
-                "T": float(params["interval"]),
-                "R": float(state[link]),
+                "T": interval,
+                "R": float(self.state[link]),
                 "p": p,
             }
-            supply["u"] *= min(1.0, supply["N"])
-            supply["N"] = max(1.0, supply["N"])
             if protocol.priority_law is not None:
-                priority[link] = call_law(protocol.priority_law, supply)
+                self.priority[link] = call_law(protocol.priority_law, supply)
             if not keeps:
-                for crossing in through:
-                    supply["x"] = float(x[owner[crossing]])
-                    advertised[signal[crossing]] = call_law(law, supply)
-        bottleneck = point.bottleneck[fluid.first_flow]
-        return cls(
-            signal,
-            advertised,
-            advertises_from,
-            state,
-            lowest,
-            highest,
-            priority,
-            queue,
-            measured,
-            x,
-            rtt,
-            opens,
-            bottleneck,
-            False,
-            announces_first,
-        )
+                for crossing in np.flatnonzero(crossings.link == link):
+                    supply["x"] = float(self.x[crossings.group[crossing]])
+                    self.advertised[self.signal[crossing]] = call_law(law, supply)
+
+
+class _Crossings(NamedTuple):
+    """Group and link of each crossing."""
+
+    group: NDArray[np.int64]
+    link: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, fluid: FluidNetwork) -> _Crossings:
+        group = np.repeat(np.arange(fluid.n_groups), [len(route) for route in fluid.routes])
+        return cls(group, np.concatenate(fluid.routes).astype(np.int64))
+
+
+def _first_stamps(fluid: FluidNetwork, crossings: _Crossings, interval: float | None) -> FloatArray:
+    """Return when routers first stamp headers: at the first arrival, or an interval after the first of all flows."""
+    arrival = fluid.start[crossings.group] + np.concatenate(fluid.forward)
+    if interval is None:
+        return arrival
+    first_arrival = np.full(fluid.n_links, np.inf)
+    np.minimum.at(first_arrival, crossings.link, arrival)
+    return np.maximum(arrival, first_arrival[crossings.link] + float(interval))
+
+
+def _rtt_with_queues(fluid: FluidNetwork, queue: FloatArray) -> FloatArray:
+    """Return the RTTs of the groups with the queueing delays of their routes."""
+    if not queue.any():
+        return fluid.rtt
+    delays = queue / fluid.capacity
+    delay_of_route: FloatArray = np.array([delays[list(route)].sum() for route in fluid.routes])
+    return fluid.rtt + delay_of_route
 
 
 def _range(protocol: Protocol, fluid: FluidNetwork, rates: bool) -> tuple[FloatArray, FloatArray]:
