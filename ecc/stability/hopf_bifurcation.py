@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import Displayed, Rows, frequency_text
+from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.kinds import router_takes, source_takes
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
@@ -289,25 +290,9 @@ class _Loop:
         delays = [steps_of(float(r), T) if sampled else float(r) for r in network.rtts]
         rtts = np.array(delays) * (T if sampled else 1.0)
         point = equilibrium_of(protocol, network)
-        p = protocol.namespace()
-        y = float(point.rates.sum())
-        C, R = float(network.capacities[0]), float(point.fair_rate[0])
-        limit = protocol.scaling_rtt_limit
-        d = float(np.minimum(rtts, limit).max() if protocol.scaling_rtt == "max" else np.minimum(rtts, limit).mean())
-        n_flows = float(network.n_flows)
-        supply: dict[str, Any] = {
-            "R": R,
-            "y": C if abs(y - C) < 1e-12 * C else y,
-            "u": 0.0,
-            "N": n_flows,
-            "N_all": n_flows,
-            "q": 0.0,
-            "d": d,
-            "T": T,
-            "C": C,
-            "p": p,
-        }
-        supply["y_prev"] = supply["y"]
+        y, n_flows, limit = float(point.rates.sum()), float(network.n_flows), protocol.scaling_rtt_limit
+        supply = _router_arguments(protocol, network, point, rtts)
+        R, d, p = supply["R"], supply["d"], supply["p"]
         if router_takes(protocol, "x"):
             raise ValueError(f"the router of {type(protocol).__name__} takes the rate of each flow")
         groups = sorted(set(zip(delays, point.rates.tolist(), strict=True)))
@@ -420,6 +405,26 @@ class _Loop:
         """Return the motion of the arguments of a law."""
         vector, s = self.scale * mode[0], mode[1]
         return _complex([vector[column] * np.exp(-s * delay) for column, delay in places.values()])
+
+
+def _router_arguments(protocol: Protocol, network: Network, point: Equilibrium, rtts: Real) -> dict[str, Any]:
+    """Return the arguments of the router's laws at the equilibrium of one link, without a queue."""
+    y, C, n_flows = float(point.rates.sum()), float(network.capacities[0]), float(network.n_flows)
+    limited = np.minimum(rtts, protocol.scaling_rtt_limit)
+    arrivals = C if abs(y - C) < 1e-12 * C else y
+    return {
+        "R": float(point.fair_rate[0]),
+        "y": arrivals,
+        "y_prev": arrivals,
+        "u": 0.0,
+        "N": n_flows,
+        "N_all": n_flows,
+        "q": 0.0,
+        "d": float(limited.max() if protocol.scaling_rtt == "max" else limited.mean()),
+        "T": float(protocol.params()["interval"]),
+        "C": C,
+        "p": protocol.namespace(),
+    }
 
 
 def _complex(values: Any) -> Complex:
