@@ -24,8 +24,9 @@ from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.checkpoint import Checkpoint, write_checkpoint
 from ecc.packet.interrupts import Interrupts, SliceLimit
 from ecc.packet.prepare import prepare, sample_width
-from ecc.packet.recorded_fields import series
+from ecc.packet.recorded_fields import Word, series
 from ecc.packet.result import trajectory_of
+from ecc.packet.setup import Setup
 from ecc.packet.transfers import Transfers
 from ecc.packet.twin import PythonEngine
 from ecc.results.trajectory import EVENTS, Trajectory
@@ -243,58 +244,18 @@ class Run:
             raise ValueError(f"{name} must be None for a run that begins with queues at an equilibrium")
         if threads > 1:
             _check_threads(threads, engine=engine != "c", memory_limit=memory_limit)
-        samples: dict[str, Any] = {"sample": sample_width(scenario, period), "n_samples": scenario.n_samples(period)}
-        if picoseconds(samples["sample"]) < 1:
-            raise ValueError(
-                f"duration must be >= 1e-11 s, as samples are at least 1 ps apart, got {scenario.duration:g} s"
-                if sample is None
-                else f"sample must be >= 1e-12 s, got {period:g} s"
-            )
+        options = {"trace": self._options["trace"], **_sampling(scenario, sample)}
+        self._engine: Engine | Team | PythonEngine
         if engine == "python":
-            for name, value in (
-                ("capture", capture),
-                ("histogram_from", histogram_from),
-                ("memory_limit", memory_limit),
-            ):
-                if value:
-                    raise ValueError(f"{name} needs engine='c', got engine='python'")
-            columns = sample_columns(
-                self._setup.links[: scenario.network.n_links],
-                self._setup.flows,
-                self._setup.flows[:0],
-                scenario.network.n_flows,
-                len(words),
-            )
-            n_values = samples["n_samples"] * sum(columns.values())
-            reserved_bytes(free_memory(), series=_PYTHON_VALUES * n_values, trace=4 * self._options["trace"])
-            self._engine: Engine | Team | PythonEngine = PythonEngine(
-                self._setup,
-                trace=self._options["trace"],
-                seed=scenario.seed,
-                recorded=words,
-                qlog=qlog,
-                **samples,
-            )
-        elif threads > 1:
-            self._engine = build_team(
-                self._setup,
-                scenario,
-                threads,
-                words,
-                trace=self._options["trace"],
-                histogram=histogram_from is not None,
-                memory_limit=free_memory(),
-                **samples,
-            )
+            _check_python(capture=capture, histogram_from=histogram_from, memory_limit=memory_limit)
+            self._engine = _python_engine(self._setup, scenario, words, qlog, **options)
         else:
-            self._engine = build_engine(
-                self._setup,
-                scenario,
-                words,
-                trace=self._options["trace"],
-                histogram=histogram_from is not None,
-                memory_limit=self._options["memory_limit"] or free_memory(),
-                **samples,
+            options["histogram"] = histogram_from is not None
+            max_bytes = self._options["memory_limit"] or free_memory()
+            self._engine = (
+                build_team(self._setup, scenario, threads, words, memory_limit=max_bytes, **options)
+                if threads > 1
+                else build_engine(self._setup, scenario, words, memory_limit=max_bytes, **options)
             )
         if self._captures and isinstance(self._engine, Team):
             self._engine.pause_for(ROOM, self._drain)
@@ -584,6 +545,47 @@ def resume(path: str | Path, scenario: Scenario | None = None, *, flows_to: str 
 def _tables_text(scenario: Scenario) -> str:
     """Return a scenario as JSON, in the format of checkpoints."""
     return json.dumps(scenario.to_dict(), separators=(",", ":"))
+
+
+def _sampling(scenario: Scenario, sample: Quantity | None) -> dict[str, Any]:
+    """Return the width and number of samples; refuse samples that are less than 1 ps apart."""
+    period = scenario.sample_period(sample)
+    width = sample_width(scenario, period)
+    if picoseconds(width) < 1:
+        raise ValueError(
+            f"duration must be >= 1e-11 s, as samples are at least 1 ps apart, got {scenario.duration:g} s"
+            if sample is None
+            else f"sample must be >= 1e-12 s, got {period:g} s"
+        )
+    return {"sample": width, "n_samples": scenario.n_samples(period)}
+
+
+def _check_python(**options: object) -> None:
+    """Refuse options that the Python engine does not have."""
+    for name, value in options.items():
+        if value:
+            raise ValueError(f"{name} needs engine='c', got engine='python'")
+
+
+def _python_engine(
+    setup: Setup,
+    scenario: Scenario,
+    words: Sequence[Word],
+    qlog: Mapping[int, str | Path] | None,
+    *,
+    trace: int,
+    sample: float,
+    n_samples: int,
+) -> PythonEngine:
+    """Return the Python engine of a prepared run; refuse series and a trace that exceed the free memory."""
+    columns = sample_columns(
+        setup.links[: scenario.network.n_links], setup.flows, setup.flows[:0], scenario.network.n_flows, len(words)
+    )
+    n_values = n_samples * sum(columns.values())
+    reserved_bytes(free_memory(), series=_PYTHON_VALUES * n_values, trace=4 * trace)
+    return PythonEngine(
+        setup, trace=trace, seed=scenario.seed, recorded=words, qlog=qlog, sample=sample, n_samples=n_samples
+    )
 
 
 def _check_threads(threads: int, **options: object) -> None:
