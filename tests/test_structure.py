@@ -12,7 +12,6 @@ MAX_LINES = 80
 """Maximum number of lines of code of a function, without its signature and docstring."""
 EXCEPTIONS = {
     "fluid/network/right_hand_side.py.network_rates": "one compiled call per evaluation, with shared arrays",
-    "native/engine.py.Engine.__init__": "a sequence of assignments of the fields of one configuration",
 }
 """File and name of a function that may be longer -> the reason why it is not split."""
 

@@ -447,65 +447,43 @@ class Engine:
         self._reserved = reserved_bytes(
             memory_limit, series=n_samples * n_new, histograms=bins, trace=EVENT.itemsize // 8 * trace
         )
-        self._samples: dict[str, NDArray[Any]] = {
-            name: shared[name]
-            if name in shared
-            else np.zeros((n_samples, n), np.float64 if name in _REALS else np.int64)
-            for name, n in columns.items()
-        }
+        self._samples: dict[str, NDArray[Any]] = _new_samples(columns, n_samples, shared)
         self._histogram = np.zeros((self._links, 2, lib.ECC_N_BINS), np.int64) if counts else None
         if shares_with is not None:
             self._histogram = shares_with._histogram
         self._trace = np.zeros(trace, EVENT)
 
-        hops = np.asarray(routes)
-        if hops.size and hops.dtype.kind not in "iu":
-            raise TypeError(f"routes must be whole numbers, got {shown(routes)}")
-        link_table, flow_table, template_table = links.copy(), flows.copy(), templates.copy()  # contiguous
-        table = np.array(hops, np.int64)
+        tables = {
+            "flows": flows.copy(),
+            "templates": templates.copy(),
+            "routes": _whole_numbers(routes),
+            "changes": changes,
+            "quanta": quanta,
+            "impairments": impairments,
+            "servers": servers,
+            "opportunities": opportunities,
+            "under_way": under_way,
+        }
+        pointers = {"links": links.copy(), **tables}  # contiguous
+        pointers |= {name: array for name, array in (("begun", begun), ("trace", self._trace)) if len(array)}
+        if self._histogram is not None:
+            pointers["histogram"] = self._histogram
         config = ffi.new("ecc_config_t *")
-        config.seed = seed
+        config.seed, config.header_size, config.record_size, config.n_trace = seed, header_size, record_size, trace
         config.n_links, config.n_additional = self._links, n_additional
-        config.n_flows, config.n_routes = len(flows), table.size
-        limit = memory_limit - self._reserved if memory_limit else 0
-        config.n_templates, config.record_size, config.max_bytes = len(templates), record_size, limit
-        config.header_size = header_size
-        config.links = _pointer("const ecc_link_t *", link_table)
-        config.flows = _pointer("const ecc_flow_t *", flow_table)
-        config.templates = _pointer("const ecc_flow_t *", template_table)
-        config.routes = _pointer("const int64_t *", table)
-        config.n_changes, config.changes = len(changes), _pointer("const ecc_change_t *", changes)
-        config.n_quanta, config.quanta = len(quanta), _pointer("const int64_t *", quanta)
-        config.n_impairments = len(impairments)
-        config.impairments = _pointer("const ecc_impairment_t *", impairments)
-        config.n_servers, config.servers = len(servers), _pointer("const ecc_server_t *", servers)
-        config.n_opportunities = len(opportunities)
-        config.opportunities = _pointer("const ecc_ps_t *", opportunities)
-        if len(begun):
-            config.begun = _pointer("const ecc_begun_t *", begun)
-        config.n_under_way = len(under_way)
-        config.under_way = _pointer("const ecc_under_way_t *", under_way)
-        if trace > 0:
-            config.trace, config.n_trace = _pointer("ecc_event_t *", self._trace), trace
+        config.max_bytes = memory_limit - self._reserved if memory_limit else 0
+        for name, table in tables.items():
+            setattr(config, f"n_{name}", len(table))
+        _point(config, pointers)
         if n_samples > 0:
             config.samples.period = int(picoseconds(sample))
             config.samples.n_samples, config.samples.n_flows = n_samples, n_sampled
             config.samples.n_recorded = len(self._recorded)
-            config.samples.recorded = _pointer("const ecc_recorded_t *", self._recorded)
-            for name, samples in self._samples.items():
-                setattr(
-                    config.samples, name, _pointer("int64_t *" if samples.dtype == np.int64 else "double *", samples)
-                )
-        if self._histogram is not None:
-            config.histogram = _pointer("int64_t *", self._histogram)
+            _point(ffi.addressof(config, "samples"), {"recorded": self._recorded, **self._samples})
         if partition is not None:
-            names = ("links", "senders", "receivers", "templates")
-            parts_by_name = [np.array(getattr(partition, name), np.int64) for name in names]
-            if [len(parts) for parts in parts_by_name] != [self._links, self._flows, self._flows, len(template_table)]:
-                raise ValueError("a partition must have an entry for each link, sender, receiver and template")
+            parts_by_name = _parts_by_name(partition, self._links, self._flows, len(templates))
             config.partition.n_parts, config.partition.part = partition.n_parts, partition.part
-            for name, parts in zip(names, parts_by_name, strict=True):
-                setattr(config.partition, name, _pointer("const int64_t *", parts))
+            _point(ffi.addressof(config, "partition"), parts_by_name)
         engine, report = ffi.new("ecc_engine_t **"), ffi.new("ecc_report_t *")
         if lib.ecc_engine_new(config, engine, report) != 0:
             raise self._error(report)
@@ -820,6 +798,33 @@ def _check(name: str, array: NDArray[Any], dtype: np.dtype[np.void]) -> None:
         raise TypeError(f"{name} must come from new_{maker}(n), got dtype {array.dtype}, shape {array.shape}")
 
 
+def _whole_numbers(routes: ArrayLike) -> NDArray[np.int64]:
+    """Return a copy of the routes, one after another."""
+    hops = np.asarray(routes)
+    if hops.size and hops.dtype.kind not in "iu":
+        raise TypeError(f"routes must be whole numbers, got {shown(routes)}")
+    return np.array(hops, np.int64).ravel()
+
+
+def _new_samples(
+    columns: Mapping[str, int], n_samples: int, shared: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """Return arrays of samples by name: those that are shared, and new ones of zeros."""
+    kinds = {name: np.float64 if name in _REALS else np.int64 for name in columns}
+    return {
+        name: shared[name] if name in shared else np.zeros((n_samples, n), kinds[name]) for name, n in columns.items()
+    }
+
+
+def _parts_by_name(partition: Partition, n_links: int, n_flows: int, n_templates: int) -> dict[str, NDArray[np.int64]]:
+    """Return the checked arrays of a partition by name."""
+    lengths = {"links": n_links, "senders": n_flows, "receivers": n_flows, "templates": n_templates}
+    parts_by_name = {name: np.array(getattr(partition, name), np.int64) for name in lengths}
+    if any(len(parts) != lengths[name] for name, parts in parts_by_name.items()):
+        raise ValueError("a partition must have an entry for each link, sender, receiver and template")
+    return parts_by_name
+
+
 def _saved(saved: Mapping[str, NDArray[Any]], name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """Return a checked array of a saved engine; -1 in a shape: any length."""
     array = saved.get(name)
@@ -828,6 +833,13 @@ def _saved(saved: Mapping[str, NDArray[Any]], name: str, dtype: np.dtype[Any], s
     if any(required not in (-1, length) for required, length in zip(shape, array.shape, strict=True)):
         raise ValueError(f"{name} of a saved engine must be of shape {shape}, got {array.shape}")
     return array.copy()  # contiguous
+
+
+def _point(struct: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Let the fields of a struct point to the arrays of their names, which must live as long as the struct is used."""
+    fields = dict(ffi.typeof(struct).item.fields)
+    for name, array in arrays.items():
+        setattr(struct, name, ffi.cast(fields[name].type, array.ctypes.data))
 
 
 def _pointer(kind: str, array: NDArray[Any]) -> Any:
