@@ -108,24 +108,6 @@ class DeafToMarks(WindowProtocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeafToLosses(WindowProtocol):
-    """Its laws respond to losses, and its hooks do not."""
-
-    slow_start_law = None
-
-    @staticmethod
-    def source_law(w, s):
-        return w + s
-
-    @staticmethod
-    def loss_response_law(w):
-        return 0.5 * w
-
-    def flow_hooks(self):
-        return {"on_start": windows.flow_on_start, "on_ack": grow}
-
-
-@dataclass(frozen=True, kw_only=True)
 class Negative(FromScratch):
     """Its window falls below 0."""
 

@@ -59,9 +59,8 @@ def check_hooks(protocol: Protocol) -> None:
     Raises
     ------
     ValueError
-        It replaces a law or another entry of a class whose hooks do not depend on it; it has a loss_response_law and no
-        hook on_loss; it declares ECN, and no hook of its flows reads marks; its receivers report, and no hook starts
-        the reports or receives them.
+        It replaces a law or another entry of a class whose hooks do not depend on it; it declares ECN, and no hook of
+        its flows reads marks; its receivers report, and no hook starts the reports or receives them.
     """
     kind = type(protocol)
     author = next((cls for cls in kind.__mro__ if _writes_hooks(protocol, cls)), Protocol)
@@ -87,11 +86,6 @@ def check_hooks(protocol: Protocol) -> None:
                 raise ValueError(_refusal(protocol, author, name, old.get(name), new.get(name)))
     if kind.has_hosts() and kind.flow_hooks is not Protocol.flow_hooks:
         hooks = flow_hooks_of(protocol)
-        if protocol.loss_response_law is not None and "on_loss" not in hooks:
-            raise ValueError(
-                f"{kind.__name__} must have the packet hook on_loss: it has a loss_response_law, and none of "
-                f"{', '.join(hooks)} responds to a loss"
-            )
         if missing := [name for name in ("on_receive", "on_control") if "on_report" in hooks and name not in hooks]:
             raise ValueError(
                 f"{kind.__name__} must have the packet hook {missing[0]}: it has on_report, whose timer on_receive "

@@ -6,7 +6,6 @@ import re
 
 import pytest
 from faulty_protocols import (
-    DeafToLosses,
     DeafToMarks,
     FasterGrowth,
     FromScratch,
@@ -182,10 +181,6 @@ def lose(flow, header, p, env):
         (
             StampingAtArrival,
             "changes combine, which the packet hooks of PIQIRCP do not use: define link_hooks and flow",
-        ),
-        (
-            DeafToLosses,
-            "DeafToLosses must have the packet hook on_loss: it has a loss_response_law, and none of .* responds",
         ),
         (DeafToMarks, r"must have a packet hook that reads env.marked: .*\(ecn_echo = 'accurate'\)"),
     ],
