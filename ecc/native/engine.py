@@ -55,7 +55,7 @@ COUNTERS = (
 _REALS = ("queue_mean", "rtt", "rtt_peak")
 """Samples that are float64; all others are int64."""
 
-_NUMPY = {"double": "f8", "int32_t": "i4", "int64_t": "i8", "uint64_t": "u8"}
+_NUMPY = {"double": "f8", "int16_t": "i2", "int32_t": "i4", "int64_t": "i8", "uint64_t": "u8"}
 _STOPS = {
     lib.ECC_STOP_NOT_YET: "not yet",
     lib.ECC_STOP_UNTIL: "until",

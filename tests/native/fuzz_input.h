@@ -228,7 +228,7 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
         .impairment = (int32_t) (read_bytes(self, 1) % 4),
         .ack_every = (int32_t) (read_bytes(self, 1) % 4),
         .ack_wait = 40 * MS,
-        .enables_subsequent = (int32_t) (read_bytes(self, 1) % 8),
+        .enables_subsequent = (int16_t) (read_bytes(self, 1) % 8),
         .ecn = (int32_t) ((hooks >> 7) * (1 + selector % 3)),
         .transport = (int32_t) (read_bytes(self, 1) % 4),
         .lost_retransmission = (selector & 8) != 0,

@@ -81,9 +81,9 @@ typedef struct {
     int32_t uses_prr;             /* enum ecc_prr_use, of a transport with SACK */
     int32_t spraying;             /* enum ecc_spraying_kind, of several routes */
     int32_t n_timers;             /* timers that its hooks set, up to ECC_MAX_TIMERS; 0 and 1: one */
-    int32_t wants_random;         /* non-zero: env.random is drawn */
-    int32_t enables_subsequent;   /* non-zero, in a template: its transfers may have subsequent ones */
-    int64_t phase_jitter;         /* enum ecc_phase_jitter */
+    int16_t wants_random;         /* non-zero: env.random is drawn */
+    int16_t enables_subsequent;   /* non-zero, in a template: its transfers may have subsequent ones */
+    int32_t phase_jitter;         /* enum ecc_phase_jitter */
     void *state;
     void *params;
     ecc_hook_t on_start;
