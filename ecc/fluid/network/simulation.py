@@ -22,7 +22,6 @@ from ecc.contract.kinds import Kind, kind_of, router_takes, sets_windows, source
 from ecc.contract.protocol import Protocol
 from ecc.contract.records import check_params, state_units
 from ecc.contract.values import equilibrium_of
-from ecc.errors import warn
 from ecc.fluid.network.groups import FluidNetwork, StepDelays, step_delays
 from ecc.fluid.network.kernels import kernel_of
 from ecc.fluid.network.problem import Problem
@@ -126,11 +125,6 @@ def simulate(
     LinearizationError
         If no equilibrium exists.
 
-    Warns
-    -----
-    RuntimeWarning
-        If the run ended early because it could not continue, with the reason.
-
     Notes
     -----
     Equal flows are computed once, unless random losses make their windows differ. Dropped fluid is not retransmitted.
@@ -158,10 +152,7 @@ def simulate(
         signals=signals,
     )
     text = scenario.to_toml()  # refuses, before the run, a scenario that cannot be stored with the result
-    result = prepared.run()
-    if result.stopped not in ("completed", "canceled", "interrupted"):
-        warn(f"the run ended at {result.time[-1] if len(result.time) else 0.0:g} s: {result.stopped}")
-    return prepared.trajectory(result, text)
+    return prepared.trajectory(prepared.run(), text)
 
 
 @dataclass(frozen=True)

@@ -179,13 +179,11 @@ def stopped(protocol: Protocol, discipline: Protocol | None = None) -> str:
     stack: Any = protocol
     if discipline is not None:
         stack = {"flows": {"default": protocol}, "links": {"default": discipline}}
-    with pytest.warns(RuntimeWarning, match="^the run ended at [0-9.]+ s: ") as caught:
-        run = ecc.fluid.simulate(Scenario(network, stack, 3.0), sample=0.1)
-    assert not run.is_complete and str(caught[0].message).endswith(f" s: {run.stopped}")
+    run = ecc.fluid.simulate(Scenario(network, stack, 3.0), sample=0.1)
+    assert not run.is_complete
     return run.stopped
 
 
-@pytest.mark.filterwarnings("ignore:the run ended at:RuntimeWarning")
 @pytest.mark.parametrize("kind", [NewReno, NaNAverage, NaNWindowsOfXCP, NaNSteps])
 def test_a_run_that_ends_early_keeps_the_same_samples_for_any_length_of_a_turn(kind: Any, monkeypatch: Any) -> None:
     """Turns take a tenth of a second, so that their lengths depend on the machine and on compilation."""
