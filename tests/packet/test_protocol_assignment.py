@@ -94,7 +94,7 @@ def test_that_headers_stay_empty_is_noted():
     marking = StepMarking(20.0, mark=True)
     alone = simulate(Scenario(TWO, {"flows": Either(), "links": marking}, 0.5))
     assert [one for one in alone.notes if "headers" in one] == [
-        "no router writes into the headers of flow 0 and 1 others: no link on these routes runs Either; "
+        "no router writes into the headers of flow 0 and 1 other: no link on these routes runs Either; "
         "{'links': [Either(), ...]} adds such routers"
     ]
     both = simulate(Scenario(TWO, {"flows": Either(), "links": [Either(), marking]}, 0.5))
