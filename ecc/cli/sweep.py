@@ -123,6 +123,7 @@ def sweep(
     runs = _scenario_runs(scenario, metric or DEFAULT_METRICS, engine, sample, metric_options)
     grid = _checked_grid(runs, axes, part)
     if snakefile is not None:
+        # each option that changes results must be here: the parts of the Snakefile get no others
         options = {"--vary": vary, "--metric": metric, "--link": link, "--flows": flows, "--flow": flow or None}
         options |= {"--engine": None if engine == Engine.packet else engine, "--sample": sample, "--between": between}
         table = out or snakefile.with_suffix(".csv")

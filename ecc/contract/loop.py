@@ -20,8 +20,9 @@ class Loop(Displayed):
     kind : Kind
         For example `Kind.STEPPED_RATES` ("stepped rates").
     packet, fluid, linear : str or None
-        Reason for the lack of packet runs, fluid runs or linear models; None if they exist. A network or a parameter
-        may still rule one out, which the call then reports.
+        Reason for the lack of packet runs, fluid runs or linear models; None if they exist. The call may still refuse a
+        network, a parameter, an argument of a law, or inherited hooks that do not follow a changed law. Hosts over a
+        marking discipline have a linear model even if they have none alone.
     times : tuple of str
         Times of the linear models, for example ("continuous", "discrete").
     """

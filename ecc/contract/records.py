@@ -1,4 +1,4 @@
-"""Records that hooks work on: NumPy arrays with the fields that a protocol declares."""
+"""Records that hooks work on: NumPy arrays with the fields that a protocol declares; checks of parameters as arrays."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Flow i has window w_i, other states v_i (for example, an average of reports) and RTT D_i, queues included. A packet
 reaches the queue of link l F_il after it was sent, and D_i - F_il passes from there until the ACK that reports the
-queue. A flow is *paced* if D_i <= T_p, the time in which its window is sent; otherwise it is *clocked* by its ACKs.
+queue. b_i is the bottleneck of flow i. A flow is *paced* if D_i <= T_p, the time in which its window is sent
+(`paced_over`); otherwise it is *clocked* by its ACKs.
 Deviations from the equilibrium, with derivatives g of the source law, G of the laws of states, and r of the router law:
 
     E_i w_i' = (g_w - 1) w_i(t) + g_{w_rtt} w_i(t - D_i) + g_v v_i(t) + g_D D_i(t) + g_R R_i(t),  E_i = max(D_i, T_p)

@@ -42,7 +42,7 @@ typedef struct {
     int64_t lost;         /* bytes */
     double rate;          /* w: bit/s */
     double window;        /* w: bytes, 0 = not window-clocked */
-    double timer;         /* w: s from now until on_timer, < 0: not set */
+    double timer;         /* w: s until on_timer; of on_receive and on_report, until on_report; < 0: not set */
     int64_t kind;         /* kind that on_loss, on_send, on_timer and on_control report (S-102), else 0 */
     int64_t flow;         /* number: of a flow its index, of a transfer the flows and the transfers before it */
     double random;        /* uniform [0, 1), if wanted, else 0 */

@@ -3,8 +3,8 @@
  * and more than an RTT and a reordering window have passed since it was sent, also if it was sent again. Where no ACK
  * would tell, a probe asks for one; and a recovery that was for nothing is found out (RFC 3522, RFC 3708).
  *
- * Not here: how segments are kept (segments.c), what is common to all transports (transport.c), and when packets leave
- * and timers expire (sender.c, timer.c).
+ * Called by rack_acks.c when an ACK arrives, and by timeout.c when a wait ends. Not here: how segments are kept
+ * (segments.c), what is common to all transports (transport.c), and when packets leave (sender.c).
  */
 
 #include "host/rack.h"
