@@ -64,11 +64,14 @@ def prose() -> tuple[tuple[Path, int, str], ...]:
 
 
 def _prose() -> Iterator[tuple[Path, int, str]]:
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
+    kept = sorted(set((ROOT / "docs").rglob("*.md")).difference(*map((ROOT / "docs").rglob, GENERATED)))
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *kept):
         text = re.sub(r"```.*?```", " ", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         yield path, 1, re.sub(r"`[^`\n]*`|\$[^$\n]*\$", " ", text)
 
 
+GENERATED = ("notebooks/*.md", "reference/ecc*.md", "reference/ledger.md")
+"""Pages that building the site writes, as in .gitignore: their words are those of docstrings and of the ledger."""
 TEXTS = {"docstrings": docstrings, "pages": prose}
 
 
