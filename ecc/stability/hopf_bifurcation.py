@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import Displayed, Rows, frequency_text
 from ecc.contract.equilibrium import Equilibrium
-from ecc.contract.kinds import router_takes, source_takes
+from ecc.contract.kinds import Kind, kind_of_laws, router_takes, source_takes
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
 from ecc.errors import LinearizationError
@@ -49,6 +49,7 @@ Real = NDArray[np.float64]
 Place = tuple[int, float]  # index of a variable, and its delay
 Mode = tuple[Complex, complex]  # v and s of a motion v exp(s t)
 
+_KINDS = (Kind.EXPLICIT_FEEDBACK, Kind.SAMPLED_PRICES, Kind.STEPPED_RATES, Kind.GRANTED_WINDOWS)
 _STEP = 1e-5  # relative step of the finite difference of the characteristic matrix
 
 
@@ -185,8 +186,8 @@ def hopf(
     Raises
     ------
     ValueError
-        There are several links, or another time; or the gain does not lose stability, or loses it without an
-        oscillation (at frequency 0 or pi), or by several roots at once.
+        There are several links, or another time; or hosts set windows, or rates by states of their own; or the gain
+        does not lose stability, or loses it without an oscillation (at frequency 0 or pi), or by several roots at once.
     LinearizationError
         The network has no equilibrium, or a law is not smooth there.
 
@@ -207,8 +208,11 @@ def hopf(
         raise ValueError(f"time must be 'continuous' or 'discrete', got {shown(time)}")
     _check_loop(protocol, network)
     name = type(protocol).__name__
-    if not (parameter or protocol.main_parameter):
+    kind = kind_of_laws(protocol)
+    if kind not in _KINDS or not (parameter or protocol.main_parameter):
         linearize(protocol, network, time)  # a protocol without a linear model is refused with the reason
+    if kind not in _KINDS:
+        raise ValueError(f"the kind of loop of {name} must be one of {', '.join(_KINDS)}, got {kind}")
     parameter = parameter_of(protocol, parameter)
     loss = critical_gain(protocol, network, parameter, time, maximum=maximum)
     if not 0.0 < loss.value < maximum:

@@ -8,9 +8,11 @@ import pytest
 from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments
 from ecc.laws.jets import taylor
-from ecc.models import DCTCP, EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax
+from ecc.models import DCQCN, DCTCP, EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, PowerTCP
 from ecc.network.network import Network
 from ecc.stability import critical_gain, hopf
+
+DATA_CENTER = Network.dumbbell("25 Gb/s", ["16 us", "16 us"], buffer="50 kB")
 
 
 def net(*rtts):
@@ -69,6 +71,12 @@ def test_scales(protocol, parameter, time):
         (lambda: hopf(QIRCP(), Network.T4()), ValueError, "network must have one link, got"),
         (lambda: hopf(JetMax(), net(), "tau", "discrete"), ValueError, "laws must be nonlinear; those of JetMax"),
         (lambda: hopf(XCP(), net(), "beta"), ValueError, "the router of XCP takes the rate of each flow"),
+        (
+            lambda: hopf(DCQCN(), DATA_CENTER),
+            ValueError,
+            "^the kind of loop of DCQCN must be one of explicit",
+        ),
+        (lambda: hopf(PowerTCP(), DATA_CENTER), ValueError, "one of explicit .*, granted windows, got paced windows$"),
         (lambda: hopf(RCP(), net(), "alpha"), ValueError, "alpha of RCP must lose stability somewhere"),
         (lambda: hopf(QIRCP(), net(0.01), time="discrete"), ValueError, "must lose stability by an oscillation"),
         (lambda: hopf(EMKC(), net(), "beta", "discrete"), ValueError, "must lose stability by an oscillation"),
