@@ -187,9 +187,11 @@ move_alarms(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     const ecc_flow_state_t *flow = &self->flows[index];
     ecc_alarms_t *alarms = &self->alarms[index];
     bool has_timers = flow->active && ecc_alarms_has_timers(flow->spec);
-    int64_t n_timers = has_timers && flow->spec->on_timer != NULL ? flow->spec->n_timers : 0;
+    int64_t n_timers = 0;
 
-    n_timers = has_timers && flow->spec->on_timer != NULL && n_timers == 0 ? 1 : n_timers;
+    if (has_timers && flow->spec->on_timer != NULL) {
+        n_timers = flow->spec->n_timers > 1 ? flow->spec->n_timers : 1;
+    }
     for (int64_t k = 0; k < n_timers; k++) {
         ecc_archive_whole(archive, &alarms->timers[k], self->now, ECC_NEVER);
     }
