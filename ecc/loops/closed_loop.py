@@ -45,6 +45,8 @@ _MODELS: Mapping[Kind, Callable[[Protocol, Network, ModelChoice], DelaySystem | 
 }
 """Kind of loop -> its linear model; all other kinds have that of explicit feedback."""
 _WINDOWS = (Kind.ACK_CLOCKED_WINDOWS, Kind.WINDOWS_WITH_STATES, Kind.PACED_WINDOWS)
+_UPDATED_PER_RTT = (*_WINDOWS, Kind.HOST_RATES)
+"""Kinds of loops whose hosts respond once per RTT in the discrete model."""
 
 
 def has_clockings(protocol: Protocol | ProtocolAssignment) -> bool:
@@ -82,6 +84,7 @@ def linearize(
     phases: ArrayLike | None = None,
     intervals: ArrayLike | None = None,
     clocking: str | None = None,
+    updates_per_rtt: int | None = None,
 ) -> DelaySystem | SampledSystem:
     """Return the exact linear model of a protocol around its equilibrium, without the check of `ecc.linearize`.
 
@@ -89,7 +92,7 @@ def linearize(
     ----------
     protocol, network, time
         Arguments of `ecc.linearize`.
-    assignment, approximation, mean_rtt, phases, intervals, clocking
+    assignment, approximation, mean_rtt, phases, intervals, clocking, updates_per_rtt
         Fields of `ecc.loops.options.LinearOptions`.
 
     Returns
@@ -106,7 +109,7 @@ def linearize(
     protocol = read_protocol(protocol)
     if not isinstance(protocol, Protocol) and len(protocol.protocols) == 1:
         protocol = protocol.protocols[0]
-    choice = ModelChoice(time, assignment, approximation, mean_rtt, phases, intervals, clocking)
+    choice = ModelChoice(time, assignment, approximation, mean_rtt, phases, intervals, clocking, updates_per_rtt)
     if not isinstance(protocol, Protocol):
         return _linearize_halves(protocol, network, choice)
     _check_model(protocol, choice)
@@ -114,7 +117,9 @@ def linearize(
     _check_clocking(protocol, kind, clocking)
     if kind in _WINDOWS and mean_rtt is not None:
         raise ValueError("mean_rtt must be None for windows: no router scales by it")
-    _check_hybrid(choice)
+    _check_time_options(choice)
+    if updates_per_rtt is not None and kind not in _UPDATED_PER_RTT:
+        raise ValueError(f"updates_per_rtt applies to hosts that set windows or update rates, got {updates_per_rtt}")
     return _MODELS.get(kind, linearize_explicit)(protocol, network, choice)
 
 
@@ -133,7 +138,7 @@ def _linearize_halves(halves: ProtocolAssignment, network: Network, choice: Mode
         )
     if choice.clocking not in (None, "ack", "rate"):
         raise ValueError(f"clocking must be 'ack' or 'rate', got {shown(choice.clocking)}")
-    _check_hybrid(choice)
+    _check_time_options(choice)
     ticks = read_phases(choice.phases, network) if choice.time == "hybrid" else None
     return linearize_marks(halves.deploy(network), network, choice.clocking or "ack", phases=ticks)
 
@@ -164,7 +169,13 @@ def _check_clocking(protocol: Protocol, kind: Kind, clocking: str | None) -> Non
         raise ValueError(f"clocking applies to window protocols only, got {shown(clocking)}")
 
 
-def _check_hybrid(choice: ModelChoice) -> None:
+def _check_time_options(choice: ModelChoice) -> None:
+    """Refuse options of hybrid and discrete models for other times."""
     for name, value in (("phases", choice.phases), ("intervals", choice.intervals)):
         if value is not None and choice.time != "hybrid":
             raise ValueError(f"{name} belong to time='hybrid', got time={choice.time!r}")
+    updates = choice.updates_per_rtt
+    if updates is not None and choice.time != "discrete":
+        raise ValueError(f"updates_per_rtt belongs to time='discrete', got time={choice.time!r}")
+    if updates is not None and updates < 1:
+        raise ValueError(f"updates_per_rtt must be >= 1, got {updates}")

@@ -46,6 +46,10 @@ class LinearOptions:
         perturbations that die out in fluid runs. This check needs a second model, and takes seconds if the verdicts
         differ; it is made when the notes are first read or printed. XCP, whose routers grant changes of windows, has
         the paced model only; its notes report which perturbations die out in the ACK-clocked fluid.
+    updates_per_rtt : int, optional
+        Discrete models of hosts that respond once per RTT only, >= 1: number m of times per RTT at which each host
+        acts, each time by 1/m of the distance to the value of its law. The model tends to the continuous one as m
+        grows. None: 1, as in textbook maps.
 
     Raises
     ------
@@ -68,6 +72,7 @@ class LinearOptions:
     phases: ArrayLike | None = None
     intervals: ArrayLike | None = None
     clocking: str | None = None
+    updates_per_rtt: int | None = None
 
     def given(self) -> dict[str, Any]:
         """Return the options that are not None, by name."""
@@ -96,6 +101,7 @@ class LinearKeywords(TypedDict, total=False):
     phases: ArrayLike | None
     intervals: ArrayLike | None
     clocking: str | None
+    updates_per_rtt: int | None
 
 
 NAMES = tuple(field.name for field in fields(LinearOptions))
@@ -151,7 +157,7 @@ class ModelChoice(NamedTuple):
         "continuous", "discrete" or "hybrid".
     assignment : object
         Assignment that `Protocol.equilibrium` takes.
-    approximation, mean_rtt, phases, intervals, clocking
+    approximation, mean_rtt, phases, intervals, clocking, updates_per_rtt
         Fields of `LinearOptions`.
     """
 
@@ -162,6 +168,7 @@ class ModelChoice(NamedTuple):
     phases: ArrayLike | None = None
     intervals: ArrayLike | None = None
     clocking: str | None = None
+    updates_per_rtt: int | None = None
 
 
 def read_phases(phases: ArrayLike | None, network: Network) -> NDArray[np.float64]:

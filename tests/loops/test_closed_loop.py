@@ -22,6 +22,13 @@ NET = Network.dumbbell("1 Gb/s", rtts=[0.12, 0.3, 0.205])
         (ValueError, "intervals belong to time='hybrid'", {"intervals": [0.01]}),
         (ValueError, r"intervals must be 1 times > 0 s, got \[0.0\]", {"intervals": [0.0], "time": "hybrid"}),
         (ValueError, r"phases must be 1 numbers in \[0, 1\)", {"phases": [1.5], "time": "hybrid"}),
+        (ValueError, "updates_per_rtt applies to hosts that set windows", {"updates_per_rtt": 2, "time": "discrete"}),
+        (ValueError, "updates_per_rtt must be >= 1, got 0", {"updates_per_rtt": 0, "time": "discrete"}),
+        (
+            ValueError,
+            "updates_per_rtt belongs to time='discrete', got time='hybrid'",
+            {"updates_per_rtt": 2, "time": "hybrid"},
+        ),
         (ValueError, "assignment must have 3 link indices", {"assignment": [0]}),
     ],
 )
