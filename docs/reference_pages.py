@@ -151,6 +151,7 @@ def contract() -> str:
             "forms.GrantedWindows",
             "forms.StateMachine",
             "forms.OperatingRange",
+            "reference.ReferenceLoop",
         )
     ]
     return "\n".join([*lines, "```", ""])

@@ -117,6 +117,7 @@ from ecc.contract.equilibrium import Bound, Equilibrium, RelayLoop
 from ecc.contract.forms import FluidForm, OperatingRange, Queues, StateMachine
 from ecc.contract.loop import Loop, loop_of
 from ecc.contract.records import as_floats
+from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
 from ecc.errors import LinearizationError
 from ecc.formats.headers import WireFields, WireHeader
@@ -607,6 +608,14 @@ class Protocol:
         For example `JetMax().loop.kind` is "stepped rates".
         """
         return loop_of(self)
+
+    @property
+    def reference_loop(self) -> ReferenceLoop | None:
+        """The network of `ecc.stability.verdicts` if none is named; None: two flows in the middle of `operating_range`.
+
+        A class attribute of this name applies to all variants.
+        """
+        return None
 
     @property
     def operating_range(self) -> OperatingRange:

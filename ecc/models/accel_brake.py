@@ -53,6 +53,7 @@ from ecc._support.quantity import TIME, QuantityField, as_delay, as_time, defaul
 from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
 from ecc.contract.equilibrium import Bound, Equilibrium
 from ecc.contract.parameters import check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
 from ecc.models.shared.clock import has_come, is_over
@@ -120,6 +121,7 @@ class ABC(windows.WindowProtocol):
     combine = "max"
     slow_start_law = None
     times: ClassVar[tuple[str, ...]] = ("continuous",)
+    reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "ours")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "target_delay", as_time(self.target_delay, "target_delay"))

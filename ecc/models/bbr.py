@@ -41,6 +41,7 @@ from ecc._support.quantity import TIME, QuantityField, as_delay, as_time, defaul
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.forms import StateMachine
 from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, windows
 from ecc.models.shared.bbr_parts import INFINITE, MIN_PACKETS, restore_cwnd, save_cwnd, set_pacing_rate
 from ecc.models.shared.clock import is_over
@@ -298,6 +299,7 @@ class BBR(BoundedInflight):
     dimensions = {"ecn_max_rtt": TIME}
 
     property_exceptions = bbr_fluid.EXCEPTIONS
+    reference_loop = ReferenceLoop(100e6, (0.03,) * 10, "SCHERRER, the program: 100 Mb/s, 10 flows; the RTTs are ours")
 
     def __post_init__(self) -> None:
         check_choice(self, "form", tuple(FORMS))

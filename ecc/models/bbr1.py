@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from ecc._support.quantity import TIME, QuantityField, as_delay, default
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.parameters import check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, filters, windows
 from ecc.models.shared.bbr_parts import MIN_PACKETS, PACING, restore_cwnd, save_cwnd
 from ecc.models.shared.clock import is_over
@@ -95,6 +96,7 @@ class BBRv1(windows.WindowProtocol):
     )
 
     property_exceptions = bbr_fluid.EXCEPTIONS
+    reference_loop = ReferenceLoop(100e6, (0.03,) * 10, "SCHERRER, the program: 100 Mb/s, 10 flows; the RTTs are ours")
 
     def __post_init__(self) -> None:
         check_number(self, min_rtt_window=as_delay, probe_rtt_duration=as_delay, quanta=0.0)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ecc.contract.reference import ReferenceLoop
 from ecc.models.bbr import STATES, BoundedInflight, Form
 from ecc.models.shared import bbr_fluid
 
@@ -67,6 +68,7 @@ class BBRv2(BoundedInflight):
     fluid_form = bbr_fluid.VERSION_2
 
     property_exceptions = bbr_fluid.EXCEPTIONS
+    reference_loop = ReferenceLoop(100e6, (0.03,) * 10, "SCHERRER, the program: 100 Mb/s, 10 flows; the RTTs are ours")
 
     @property
     def _form(self) -> Form:

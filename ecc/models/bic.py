@@ -37,6 +37,7 @@ from typing import Any
 
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.parameters import check_choice
+from ecc.contract.reference import ReferenceLoop
 from ecc.models.newreno import NewReno
 from ecc.models.shared import hystart, windows
 
@@ -78,6 +79,7 @@ class BIC(hystart.SlowStartProtocol):
     transport: str = field(default="rack", kw_only=True)
 
     no_equilibrium = windows.GROW_UNTIL_LOST
+    reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "ours; PI2 with its default parameters", 1500, "PI2")
 
     def __post_init__(self) -> None:
         check_choice(self, "form", ("paper", "linux"))

@@ -36,6 +36,7 @@ from dataclasses import dataclass
 from ecc._support.quantity import QuantityField, default
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.parameters import check_choice
+from ecc.contract.reference import ReferenceLoop
 from ecc.models.shared import delivery_rate, windows
 from ecc.models.shared.bbr_parts import INFINITE
 
@@ -120,6 +121,7 @@ class C4(windows.WindowProtocol):
     fluid_refusal = "C4 has no fluid model: it uses maximum RTTs and rates of eras, which only packet runs have"
 
     property_exceptions = {"scaling": "its sensitivity to congestion depends on rates of 0.4, 8 and 80 Mb/s"}
+    reference_loop = ReferenceLoop(100e6, (0.03,) * 2, "ours")
 
     def __post_init__(self) -> None:
         check_choice(self, "ecn", (False, True))

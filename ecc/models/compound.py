@@ -44,6 +44,7 @@ from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import as_number
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
 from ecc.laws.elementary import exp, log
 from ecc.models.shared import hystart, windows
@@ -149,6 +150,7 @@ class Compound(hystart.SlowStartProtocol):
     transport: str = field(default="rack", kw_only=True)
 
     no_equilibrium = windows.GROW_UNTIL_LOST
+    reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "ours; PI2 with its default parameters", 1500, "PI2")
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, beta=None, k=None, gamma=None, zeta=None, low_window=0.0)

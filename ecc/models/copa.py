@@ -37,6 +37,7 @@ from ecc._support.quantity import TIME, QuantityField, as_delay, default
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.equilibrium import Equilibrium, RelayLoop
 from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.models.fast import FAST
 from ecc.models.shared import filters, windows
 from ecc.network.network import Network
@@ -104,6 +105,7 @@ class Copa(windows.WindowProtocol):
 
     may_use_prr = False
     loss_response_law = None
+    reference_loop = ReferenceLoop(48e6, (0.1,) * 2, "ours")
 
     def __post_init__(self) -> None:
         check_number(self, delta=None, min_rtt_window=as_delay)

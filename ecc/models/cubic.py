@@ -31,6 +31,7 @@ from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import Dimension, Quantity, as_number, as_time
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
 from ecc.laws.elementary import exp, log
 from ecc.models.newreno import NewReno
@@ -166,6 +167,7 @@ class CUBIC(hystart.SlowStartProtocol):
     dimensions = {"C": Dimension(time=-3)}
 
     no_equilibrium = windows.GROW_UNTIL_LOST
+    reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "ours; PI2 with its default parameters", 1500, "PI2")
 
     def __post_init__(self) -> None:
         check_number(self, C=None, beta=None)

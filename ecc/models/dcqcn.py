@@ -57,6 +57,7 @@ from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.forms import OperatingRange
 from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
 from ecc.errors import LinearizationError
 from ecc.laws.elementary import exp, log
@@ -220,6 +221,7 @@ class DCQCN(Protocol):
     phase_jitter = "line rate"
 
     operating_range = OperatingRange((10e9, 40e9), (20e-6, 40e-6), convergence=1000.0)
+    reference_loop = ReferenceLoop(40e9, (4e-6,) * 10, "ECN-DELAY sec. 3.2, fig. 4", 1000)
 
     def __post_init__(self) -> None:
         for name in ("line_rate", "rate_ai", "rate_hai"):

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.parameters import check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
 from ecc.models.newreno import NewReno, flow_on_loss
 from ecc.models.newreno import flow_on_ack as flow_on_unmarked_ack
@@ -75,6 +76,14 @@ class DCTCP(windows.WindowProtocol):
     ecn_echo = "accurate"
     answers: ClassVar[frozenset[str]] = frozenset({"ecn", "loss"})
     no_equilibrium = windows.GROW_UNTIL_MARKED
+    reference_loop = ReferenceLoop(
+        10e9,
+        (100e-6,) * 10,
+        "DCTCP sec. 3.3: 10 Gb/s, 100 us, marks from 40 packets on; their slope is ours",
+        1500,
+        "RampMarking",
+        {"min_threshold": 40.0, "max_threshold": 80.0},
+    )
 
     def __post_init__(self) -> None:
         check_number(self, g=None)

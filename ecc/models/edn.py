@@ -47,6 +47,7 @@ from ecc._support.quantity import TIME, as_time
 from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
 from ecc.contract.equilibrium import Equilibrium, RelayLoop
 from ecc.contract.parameters import check_choice
+from ecc.contract.reference import ReferenceLoop
 from ecc.errors import LinearizationError
 from ecc.formats.headers import REVERSE, CongestionHeader, WireFields, bits_field, constant_field
 from ecc.models.newreno import flow_on_loss
@@ -101,6 +102,7 @@ class EDN(windows.WindowProtocol):
     unit: Any = 0.001
 
     dimensions = {"A": TIME, "B": TIME, "unit": TIME}
+    reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "EDN sec. 3: 100 Mb/s, median RTT 100 ms; four flows are ours")
 
     def __post_init__(self) -> None:
         for name in ("A", "B", "unit"):

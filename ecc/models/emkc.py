@@ -27,6 +27,7 @@ from ecc.contract.equilibrium import Bound, Equilibrium
 from ecc.contract.forms import SampledPrices
 from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.models.mkc import MKC, flow_hooks, prices
 from ecc.models.shared import price_feedback
 from ecc.models.shared.equilibria import shared_rate
@@ -67,6 +68,7 @@ class EMKC(Protocol):
     times = ("discrete",)
     main_parameter = "beta"
     overloads_at_equilibrium = True
+    reference_loop = ReferenceLoop(10e6, (0.22, 2.02), "JETMAX sec. 3, fig. 1a", 1000)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))

@@ -31,6 +31,7 @@ from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.forms import SampledPrices
 from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.models.mkc import MKC, flow_hooks
 from ecc.models.shared import price_feedback
 from ecc.models.shared.equilibria import bottleneck_links, shared_fair_rate
@@ -89,6 +90,7 @@ class EMKCAVQ(Protocol):
     main_parameter = "beta"
 
     property_exceptions = {"agreement": "its equilibrium fills links exactly, so a queue of any length persists"}
+    reference_loop = ReferenceLoop(10e6, (0.22, 2.02), "JETMAX sec. 3, fig. 1a", 1000)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))

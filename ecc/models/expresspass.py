@@ -44,6 +44,7 @@ from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.forms import OperatingRange
 from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.network.network import Flow, Link, Network
 
 CREDIT, DATA, PAYLOAD = 84, 1538, 1460  # bytes: a credit and a full packet with all overhead of a wire; its payload
@@ -161,6 +162,11 @@ class ExpressPass(Protocol):
     def operating_range(self) -> OperatingRange:
         """Capacities equal to the hosts' line rate, and RTTs of a data center."""
         return OperatingRange((self.line_rate, self.line_rate), (20e-6, 40e-6), 1538)
+
+    @property
+    def reference_loop(self) -> ReferenceLoop:
+        """Two flows at the hosts' line rate."""
+        return ReferenceLoop(self.line_rate, (40e-6,) * 2, "ours", 1538)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "line_rate", as_rate(self.line_rate, "line_rate"))

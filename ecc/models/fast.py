@@ -25,6 +25,7 @@ from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.forms import OperatingRange
 from ecc.contract.parameters import check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.models.shared import windows
 from ecc.network.network import Network
 
@@ -67,6 +68,7 @@ class FAST(windows.EndToEndProtocol):
     slow_start_law = None
 
     operating_range = OperatingRange(capacity=(100e6, 300e6))  # a pipe larger than the packets that all flows queue
+    reference_loop = ReferenceLoop(200e6, (0.1,) * 2, "ours")
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, gamma=None)

@@ -47,6 +47,7 @@ from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.forms import OperatingRange
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.records import per_hop
+from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
 from ecc.models.shared import telemetry, windows
 from ecc.network.network import Network
@@ -120,6 +121,11 @@ class HPCC(telemetry.TelemetryProtocol):
         return OperatingRange(
             (self.line_rate, self.line_rate), (0.8 * self.base_rtt, self.base_rtt), convergence=1000.0
         )
+
+    @property
+    def reference_loop(self) -> ReferenceLoop:
+        """Two flows at the hosts' line rate, with the base RTT."""
+        return ReferenceLoop(self.line_rate, (self.base_rtt,) * 2, "ours", 1000)
 
     def __post_init__(self) -> None:
         for name in ("line_rate", "min_rate"):

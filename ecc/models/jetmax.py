@@ -58,6 +58,7 @@ from ecc.contract.equilibrium import Bound, Equilibrium
 from ecc.contract.forms import SteppedRates
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.formats.headers import (
     COMMON,
     FORWARD,
@@ -184,6 +185,7 @@ class JetMax(Protocol):
     times = ("discrete",)
     main_parameter = "tau"
     header_bytes = (32, 32)  # EVAL sec. 3
+    reference_loop = ReferenceLoop(1e9, (0.05,) * 3, "THESIS fig. 29")
 
     def __post_init__(self) -> None:
         check_number(self, tau=None, interval=as_delay, gamma=None, tolerance=0.0, floor=None)

@@ -31,6 +31,7 @@ from ecc.contract.equilibrium import Bound, Equilibrium
 from ecc.contract.forms import SampledPrices
 from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.errors import ConvergenceError
 from ecc.models.mkc import on_interval, power_price
 from ecc.models.shared import price_feedback, rate_feedback
@@ -100,6 +101,7 @@ class Kelly(Protocol):
     times = ("discrete",)
     main_parameter = "kappa"
     overloads_at_equilibrium = True
+    reference_loop = ReferenceLoop(100e6, (0.1,) * 2, "ours")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "omega", as_rate(self.omega, "omega"))

@@ -56,6 +56,7 @@ from ecc.contract.equilibrium import Bound, Equilibrium
 from ecc.contract.forms import OperatingRange
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.formats.headers import REVERSE, US, CongestionHeader, WireFields, constant_field, time_field
 from ecc.laws.elementary import exp, log
 from ecc.models.shared import rate_feedback
@@ -158,6 +159,7 @@ class MaxNet(Protocol):
     min_rto: float = 1.0
 
     operating_range = OperatingRange(convergence=400.0)
+    reference_loop = ReferenceLoop(10e6, (0.028,) * 4, "MAXNET fig. 7")
 
     @property
     def dimensions(self) -> dict[str, Dimension]:  # type: ignore[override]

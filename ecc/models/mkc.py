@@ -29,6 +29,7 @@ from ecc.contract.equilibrium import Bound, Equilibrium
 from ecc.contract.forms import SampledPrices
 from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.laws.elementary import exp, log
 from ecc.models.shared import price_feedback, rate_feedback
 from ecc.models.shared.equilibria import bottleneck_links, shared_rate
@@ -72,6 +73,7 @@ class MKC(Protocol):
     times = ("discrete",)
     main_parameter = "beta"
     overloads_at_equilibrium = True
+    reference_loop = ReferenceLoop(10e6, (0.22, 2.02), "JETMAX sec. 3, fig. 1a", 1000)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))

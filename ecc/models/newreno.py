@@ -31,6 +31,7 @@ from typing import Any, Self
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import Quantity, as_count, as_number, as_time
 from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.reference import ReferenceLoop
 from ecc.models.shared import hystart, windows
 
 
@@ -50,6 +51,14 @@ class NewReno(hystart.SlowStartProtocol):
     """
 
     no_equilibrium = windows.GROW_UNTIL_LOST
+    reference_loop = ReferenceLoop(
+        30e6,
+        (0.1927,) * 60,
+        "HOLLOT, the example of ns-2's PI: 3750 packets/s, RTTs up to 246 ms",
+        1000,
+        "PI",
+        {"reference": 200.0},
+    )
 
     @classmethod
     def linux(cls, **parameters: Any) -> Self:

@@ -39,6 +39,7 @@ from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.forms import OperatingRange
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
 from ecc.models.shared.clock import has_come, is_over
 
@@ -153,6 +154,19 @@ class NSCC(Protocol):
     def operating_range(self) -> OperatingRange:
         """Capacities equal to the hosts' line rate, and RTTs of a data center."""
         return OperatingRange((self.line_rate, self.line_rate), (0.8 * self.network_rtt, self.network_rtt))
+
+    @property
+    def reference_loop(self) -> ReferenceLoop:
+        """The marking of Ultra Ethernet's simulator, from 20 to 80 % of the bandwidth-delay product."""
+        pipe = self.line_rate * self.network_rtt / (8.0 * 4096)
+        return ReferenceLoop(
+            self.line_rate,
+            (self.network_rtt,) * 4,
+            "UEC, uec.cpp; four flows are ours",
+            4096,
+            "RampMarking",
+            {"min_threshold": 0.2 * pipe, "max_threshold": 0.8 * pipe},
+        )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "line_rate", as_rate(self.line_rate, "line_rate"))

@@ -32,6 +32,7 @@ from ecc._support.quantity import as_count
 from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.equilibrium import Equilibrium, RelayLoop
 from ecc.contract.parameters import check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.models import edn
 from ecc.models.shared import windows
 from ecc.network.network import Network
@@ -74,6 +75,7 @@ class PEDN(windows.WindowProtocol):
     B: float = 3.0
     quantized: bool = True
     slots: int = 1024
+    reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "EDN sec. 3: 100 Mb/s, median RTT 100 ms; four flows are ours")
 
     def __post_init__(self) -> None:
         check_number(self, A=None, B=None)

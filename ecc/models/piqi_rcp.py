@@ -29,6 +29,7 @@ from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
 from ecc.contract.equilibrium import Bound, Equilibrium
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.formats.headers import (
     COMMON,
     MS,
@@ -109,6 +110,7 @@ class PIQIRCP(Protocol):
     dimensions = {"interval": TIME}
 
     main_parameter = "alpha"
+    reference_loop = ReferenceLoop(1e9, (0.05,) * 3, "THESIS fig. 29")
 
     def __post_init__(self) -> None:
         check_number(

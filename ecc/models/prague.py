@@ -38,6 +38,7 @@ from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import RATE, TIME, Quantity, QuantityField, as_delay, as_number, as_rate, as_time, default
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
 from ecc.models.newreno import NewReno
 from ecc.models.shared import windows
@@ -132,6 +133,14 @@ class Prague(windows.WindowProtocol):
     answers: ClassVar[frozenset[str]] = frozenset({"ecn", "loss"})
     no_equilibrium = windows.GROW_UNTIL_MARKED
     may_use_prr = False  # as in Linux: tcp_prague controls the window in recoveries itself
+    reference_loop = ReferenceLoop(
+        40e6,
+        (0.025,) * 4,
+        "LINUX sch_dualpi2.c, the defaults, for one queue; the network is ours",
+        1500,
+        "PI2",
+        {"mark": True, "target": 0.015, "interval": 0.016, "alpha": 41.0 / 256.0, "beta": 819.0 / 256.0},
+    )
 
     def __post_init__(self) -> None:
         check_number(self, g=None, min_rate=as_rate)

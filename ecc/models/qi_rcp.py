@@ -26,6 +26,7 @@ from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.equilibrium import Bound, Equilibrium
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.models.rcp import RCP
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate
@@ -73,6 +74,7 @@ class QIRCP(Protocol):
     dimensions = {"interval": TIME}
 
     main_parameter = "alpha"
+    reference_loop = ReferenceLoop(1e9, (0.05,) * 3, "THESIS fig. 29")
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, interval=as_delay, gamma=None, initial=None, floor=0.0, rtt_gain=None)

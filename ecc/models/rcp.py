@@ -27,6 +27,7 @@ from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.formats.headers import (
     COMMON,
     MS,
@@ -93,6 +94,7 @@ class RCP(Protocol):
     dimensions = {"interval": TIME}
 
     main_parameter = "alpha"
+    reference_loop = ReferenceLoop(1e9, (0.05,) * 3, "THESIS fig. 29")
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, beta=0.0, interval=as_delay, initial=None, floor=0.0, rtt_gain=None)

@@ -51,6 +51,7 @@ from ecc.contract.forms import OperatingRange
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.protocol import Protocol
 from ecc.contract.records import per_hop
+from ecc.contract.reference import ReferenceLoop
 from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network.network import Network
 
@@ -185,6 +186,7 @@ class SPERC(Protocol):
     fluid_refusal = "SPERC has no fluid model: its rates change with control packets only, once an RTT"
 
     operating_range = OperatingRange((10e9, 40e9), (20e-6, 40e-6))
+    reference_loop = ReferenceLoop(10e9, (40e-6,) * 3, "ours")
 
     def __post_init__(self) -> None:
         check_number(self, gamma=None, margin=1.0, floor=None, patience=1.0, tolerance=0.0, min_rto=as_delay)

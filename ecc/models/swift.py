@@ -37,6 +37,7 @@ from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.forms import OperatingRange
 from ecc.contract.parameters import check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.laws.elementary import sqrt
 from ecc.models.shared import windows
 from ecc.models.shared.clock import has_come
@@ -118,6 +119,7 @@ class Swift(windows.WindowProtocol):
     linear_refusal = "Swift has no linear model: its windows grow up to the target delay, and have no slope there"
 
     operating_range = OperatingRange((40e9, 100e9), (10e-6, 20e-6))
+    reference_loop = ReferenceLoop(100e9, (10e-6,) * 10, "ours", 4000)
 
     def __post_init__(self) -> None:
         for name in ("hop_scaling", "fs_range"):

@@ -41,6 +41,7 @@ from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.forms import OperatingRange
 from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
 from ecc.errors import LinearizationError
 from ecc.models.shared.equilibria import full_links
@@ -105,6 +106,7 @@ class TIMELY(Protocol):
     no_equilibrium = "at a constant RTT the gradient is 0, and rates increase"
 
     operating_range = OperatingRange((10e9, 40e9), (20e-6, 40e-6), convergence=1000.0)
+    reference_loop = ReferenceLoop(10e9, (1e-6,) * 2, "ECN-DELAY sec. 4.2; the RTT is ours", 16_000)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", as_rate(self.delta, "delta"))

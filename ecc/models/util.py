@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from ecc._support.quantity import TIME, as_delay
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.parameters import check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.models import vcp
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
@@ -64,6 +65,7 @@ class UTIL(windows.WindowProtocol):
     dimensions = {"interval": TIME, "sampling": TIME}
     combine = "max"
     no_equilibrium = "any load between 0.8 and 1 of the target persists"
+    reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "EDN sec. 3: 100 Mb/s, median RTT 100 ms; four flows are ours")
 
     def __post_init__(self) -> None:
         check_number(self, gamma=None, kappa_q=0.0, interval=as_delay, sampling=as_delay)

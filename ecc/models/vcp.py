@@ -33,6 +33,7 @@ from ecc._support.arguments import check_arguments
 from ecc._support.quantity import TIME, as_delay
 from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
 from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.formats.headers import COMMON, CongestionHeader, WireFields, bits_field
 from ecc.laws.elementary import exp, log
 from ecc.models.newreno import flow_on_loss
@@ -112,6 +113,7 @@ class VCP(windows.WindowProtocol):
     dimensions = {"interval": TIME, "sampling": TIME}
     combine = "max"
     no_equilibrium = "its windows oscillate between AI and MD"
+    reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "EDN sec. 3: 100 Mb/s, median RTT 100 ms; four flows are ours")
 
     def __post_init__(self) -> None:
         check_number(

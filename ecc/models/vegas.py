@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.equilibrium import Equilibrium, RelayLoop
 from ecc.contract.parameters import check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.laws.elementary import sqrt
 from ecc.models.shared import windows
 from ecc.network.network import Network
@@ -82,6 +83,7 @@ class Vegas(windows.EndToEndProtocol):
     beta: float = 3.0
     gamma: float = 1.0
     no_equilibrium = "with alpha < beta any window with alpha to beta packets queued persists"
+    reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "EDN sec. 3: 100 Mb/s, median RTT 100 ms; four flows are ours")
 
     def __post_init__(self) -> None:
         check_number(self, alpha=0.0, beta=0.0, gamma=0.0)

@@ -50,6 +50,7 @@ from ecc._support.quantity import RATE, QuantityField, as_rate, default
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.reference import ReferenceLoop
 from ecc.errors import LinearizationError
 from ecc.models import monitor_intervals
 from ecc.models.shared import delivery_rate, windows
@@ -131,6 +132,7 @@ class Vivace(windows.WindowProtocol):
         "Vivace has no fluid model: the slope of its utility needs the capacities of links in addition to their "
         "feedback, and laws of hosts get one number for a path"
     )
+    reference_loop = ReferenceLoop(100e6, (0.03,) * 2, "ours")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "min_rate", as_rate(self.min_rate, "min_rate"))

@@ -63,6 +63,7 @@ from ecc.contract.equilibrium import Bound, Equilibrium
 from ecc.contract.forms import GrantedWindows
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.protocol import Protocol
+from ecc.contract.reference import ReferenceLoop
 from ecc.errors import LinearizationError
 from ecc.formats.headers import (
     COMMON,
@@ -186,6 +187,7 @@ class XCP(Protocol):
     rtt_weights = "flows"
 
     property_exceptions = {"scaling": "flows open with a control packet of 40 bytes, for packets of any size"}
+    reference_loop = ReferenceLoop(1e9, (0.05,) * 3, "THESIS fig. 29")
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, beta=0.0, gamma=0.0, interval=as_delay, least_interval=as_delay, initial=None)

@@ -1,0 +1,41 @@
+"""The reference loop of each protocol: a network on which its equilibrium, cycle or set of equilibria is examined."""
+
+import pytest
+
+from ecc import queues
+from ecc.contract.reference import ReferenceLoop
+from ecc.models import all_protocols
+
+PROTOCOLS = all_protocols()
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_every_protocol_has_a_reference_loop_with_its_source(name):
+    loop = PROTOCOLS[name]().reference_loop
+    assert isinstance(loop, ReferenceLoop)
+    network = loop.network()
+    assert network.capacities.tolist() == [loop.capacity]
+    assert network.rtts.tolist() == pytest.approx(list(loop.rtts))
+    assert {flow.mean_packet for flow in network.flows} == {loop.packet_size}
+    assert loop.source
+    if loop.discipline:
+        getattr(queues, loop.discipline)(packet_size=loop.packet_size, **loop.settings)
+
+
+def test_a_reference_loop_follows_the_parameters_of_a_variant():
+    from ecc.models import HPCC
+
+    loop = HPCC(line_rate="25 Gb/s", base_rtt="20 us").reference_loop
+    assert (loop.capacity, loop.rtts) == (25e9, (20e-6, 20e-6))
+
+
+def test_a_custom_protocol_has_none_unless_it_declares_one():
+    from dataclasses import dataclass
+
+    from ecc.models import Protocol
+
+    @dataclass(frozen=True)
+    class Mine(Protocol):
+        gain: float = 1.0
+
+    assert Mine().reference_loop is None
