@@ -262,6 +262,8 @@ def good() -> dict[str, Any]:
         "slider_figure.figures": {"a": ecc.plot.root_figure({"a": [1j]})},
         "small_multiples_figure.figures": {"a": ecc.plot.root_figure({"a": [1j]})},
         "perturbed_run.time": None,
+        "check_boundary.times": ["continuous"],
+        "check_boundary.engines": ["fluid"],
         "flow_count": 2,
         "Unit.size": 500,
         "SampledSystem.delays": [1],

@@ -24,13 +24,14 @@ By topic:
         `NetworkRange`, `cover_range`: a proof for all networks within limits.
     Theorems: `THEOREMS`, `search`: published conditions as data, and a search for counterexamples.
     Runs: `perturbed_run`, `measured_boundary`, `classify_stability`: growth or decay of a perturbation, and the gain
-        from which it grows.
+        from which it grows; `check_boundary`: limits of all linear models against runs on both sides of each.
 """
 
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
 from ecc.stability.analysis import Analysis, ModelAnalysis, StableInterval, analyze, stable_interval
 from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment, water_filled
 from ecc.stability.bifurcations import Bifurcation
+from ecc.stability.boundary_checks import check_boundary
 from ecc.stability.checked import CriticalGain, critical_gain
 from ecc.stability.empty_queue import EmptyQueueCycle, empty_queue_cycle
 from ecc.stability.gain_design import Design, LeastDecay, decay_rate, design, least_decay
@@ -97,6 +98,7 @@ __all__ = [
     "is_stable_for_all_rtts",
     "is_stable_under_varying_delays",
     "bottleneck_assignment",
+    "check_boundary",
     "cover_range",
     "critical_gain",
     "critical_rtt_ratio",
