@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from inspect import ismodule
+from inspect import ismodule, signature
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,16 @@ from xml.etree.ElementTree import Element, fromstring, tostring
 import plotly
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
+from sphinx.util.nodes import make_refnode
 
 import ecc
+from ecc.models import Protocol, all_protocols
+from ecc.queues import all_disciplines
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import ledger_page  # noqa: E402
+import protocol_pages  # noqa: E402
 import reference_pages  # noqa: E402
 
 REPORT = HERE.parent / "ecc-report"
@@ -30,7 +34,17 @@ REPORT = HERE.parent / "ecc-report"
 
 project, author, release = "ecc", "The ecc developers", ecc.__version__
 copyright = author
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.intersphinx", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
+copybutton_exclude = ".linenos, .gp, .go"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 # Types of these lead to their documentation, where the inventories are: Debian's packages of documentation have them.
 DOCUMENTED = {
     "https://docs.python.org/3/": "python3*/html",
@@ -47,13 +61,12 @@ html_title = f"ecc {release}"
 html_static_path = ["_static"]
 html_extra_path = [str(REPORT)] if REPORT.exists() else []
 html_css_files = ["site.css"]
-html_js_files = [("plotly.min.js", {"priority": 100})]
+html_favicon = "_static/favicon.svg"
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
-autodoc_typehints_format = "short"
-autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
+autodoc_typehints = "none"  # docstrings state the types, with units and ranges
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_custom_sections = [("Attributes", "params_style")]
@@ -109,7 +122,8 @@ def module_page(name: str, title: str) -> str:
     left_out = [key for key in module.__all__ if ismodule(getattr(module, key))]
     left_out += {
         "ecc": ["DelaySystem", "Demand", "SampledSystem", "Tmix"],
-        "ecc.models": ["Header", "LinkState", "FlowState"],
+        "ecc.models": ["Header", "LinkState", "FlowState", *all_protocols(unresponsive=True)],
+        "ecc.queues": [*all_disciplines()],
     }.get(name, [])
     return "\n".join(
         [
@@ -129,6 +143,7 @@ copied()
 for name, title in MODULES.items():
     (HERE / "reference" / f"{name}.md").write_text(module_page(name, title), encoding="utf-8")
 reference_pages.write()
+protocol_pages.write()
 results = REPORT / "results.json"
 found = json.loads(results.read_text(encoding="utf-8")) if results.exists() else None
 (HERE / "reference" / "ledger.md").write_text(ledger_page.page(found), encoding="utf-8")
@@ -162,11 +177,33 @@ ALIASES = {"pd": "pandas"}
 """Names that annotations have from imports for type checkers alone."""
 
 
-def spelled_out(app: Any, environment: Any, node: Any, content: Any) -> None:
-    """Types by the names that their documentation has."""
+def spelled_out(app: Any, environment: Any, node: Any, content: Any) -> Any:
+    """Types by the names that their documentation has; quantities lead to the page on their strings."""
     first, _, rest = node.get("reftarget", "").partition(".")
+    if first == "Quantity" and not rest:
+        return make_refnode(app.builder, node["refdoc"], "reference/quantities", "", content)
     if first in ALIASES and rest:
         node["reftarget"] = f"{ALIASES[first]}.{rest}"
+    return None
+
+
+def parameters(app: Any, what: str, name: str, obj: Any, options: Any, shown: str, returned: str) -> Any:
+    """Signatures of protocols by their parameters, which `Protocol.__new__` hides."""
+    if what != "class" or not issubclass(obj, Protocol):
+        return None
+    taken = signature(obj)
+    plain = [p.replace(annotation=p.empty) for p in taken.parameters.values()]
+    return str(taken.replace(parameters=plain, return_annotation=taken.empty)), returned
+
+
+FIGURE = "plotly-graph-div"
+"""Class of the elements that Plotly's script draws."""
+
+
+def figures(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Plotly's script on pages with figures only: it is 4.8 MB."""
+    if FIGURE in context.get("body", ""):
+        app.add_js_file("plotly.min.js", priority=100, loading_method="defer")
 
 
 UNDERLINE = re.compile(r"-{5,}")
@@ -230,7 +267,7 @@ def tidied(row: Element, bars: Iterator[str]) -> None:
             if at and row[at - 1].tag in ("mi", "mn", "msub", "msup"):
                 row.insert(at, Element("mspace", width="0.167em"))
     for child in row:
-        if child.text in FUNCTIONS:
+        if child.text in FUNCTIONS and (child.text != "E" or (after is not None and after.text in ("(", "["))):
             child.tag = "mi"
             child.set("mathvariant", "normal")
         elif child.tag == "mo" and child.text == BAR:
@@ -252,5 +289,7 @@ def mathml(display: str) -> Callable[[Any, Any], None]:
 
 def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", plain, priority=400)  # before napoleon reads them
+    app.connect("autodoc-process-signature", parameters)
+    app.connect("html-page-context", figures)
     app.connect("missing-reference", spelled_out, priority=400)  # before intersphinx looks
     app.add_html_math_renderer("mathml", (mathml("inline"), None), (mathml("block"), None))

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from xml.etree.ElementTree import fromstring
 
@@ -18,11 +19,17 @@ from latex2mathml.converter import convert
 from waiting import HANG
 
 from ecc.cli import main
+from ecc.models import all_protocols
+from ecc.queues import all_disciplines
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "fair_share.py"
 ALL_PAGES = sorted((ROOT / "docs").glob("*.md"))
-PAGES = [page for page in ALL_PAGES if "```python" in page.read_text(encoding="utf-8")]
+PAGES = [
+    page
+    for page in (*ALL_PAGES, ROOT / "docs" / "reference" / "quantities.md")
+    if "```python" in page.read_text(encoding="utf-8")
+]
 
 
 DEAR = (
@@ -197,6 +204,18 @@ def test_tables_of_the_reference_are_those_of_the_code():
     for name, page in pages.items():
         kept = (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8")
         assert kept == page(), "python docs/reference_pages.py writes it anew"
+
+
+def test_every_protocol_and_discipline_has_a_page_with_its_parameters():
+    pages = runpy.run_path(str(ROOT / "docs" / "protocol_pages.py"))
+    for cls in (*all_protocols(unresponsive=True).values(), *all_disciplines().values()):
+        text = pages["page"](cls)
+        assert text.startswith(f"# {cls.__name__}\n")
+        rows = re.findall(r"^\| `(\w+)` \| .* \| .* \| (.*) \|$", text.partition("## Parameters")[2], re.MULTILINE)
+        assert [name for name, meaning in rows if not meaning or meaning.startswith("(")] == [], cls.__name__
+        assert {name for name, _ in rows} == {f.name for f in fields(cls) if f.init}
+        for page in re.findall(r"\]\(../../([\w/]+\.\w+)\)", text):
+            assert (ROOT / "docs" / page).exists() or (ROOT / page).exists(), page
 
 
 @pytest.mark.parametrize("page", sorted(set((ROOT / "docs").glob("*.md")) - {ROOT / "docs" / "index.md"}))

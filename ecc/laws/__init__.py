@@ -2,4 +2,5 @@
 
 `arguments`: the names of a law's arguments. `elementary`: exp, log, sqrt, under one name for floats and for all below.
 `jets`: exact derivatives, by truncated Taylor numbers. `equations`: the laws as SymPy equations.
+`formulas`: the laws as LaTeX, with their branches.
 """
