@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+import plotly.io
 from numpy.typing import ArrayLike, NDArray
 from plotly.colors import sample_colorscale
 
@@ -19,7 +20,9 @@ __all__ = [
     "PALETTE",
     "RATE",
     "SIZE",
+    "TIME",
     "as_html",
+    "averaged",
     "axis",
     "buckets_for",
     "colors",
@@ -41,6 +44,7 @@ GREY = "#767676"
 Units = Sequence[tuple[float, str]]
 RATE: Units = ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "bit/s"))
 SIZE: Units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
+TIME: Units = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
 _FEW = 20  # maximum number of values in a series that is drawn with markers
@@ -78,6 +82,9 @@ _TEMPLATE = go.layout.Template(
         "modebar": {"remove": ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"]},  # nothing leaves the page
     }
 )
+
+plotly.io.templates["ecc"] = _TEMPLATE
+"""Figures of users have the same look with `template="ecc"`."""
 
 
 def figure(base: go.Figure | None = None, *, title: str = "", height: int = 420) -> go.Figure:
@@ -237,6 +244,36 @@ def thinned(x: ArrayLike, y: ArrayLike, buckets: int) -> tuple[NDArray[np.float3
         keep |= {begin + int(low[begin:end].argmin()), begin + int(high[begin:end].argmax())}
     chosen = sorted(keep)
     return lean(xs[chosen]), lean(ys[chosen])
+
+
+def averaged(x: ArrayLike, y: ArrayLike, buckets: int) -> tuple[NDArray[np.float32], ...]:
+    """Return the mean, the minimum and the maximum of a series in each bucket, for a line and a band around it.
+
+    The extremes of buckets alone would fill the whole band with the color of the line, for example if a rate is
+    measured over times of few packets. A bucket without finite values is a gap.
+
+    Parameters
+    ----------
+    x, y : array_like, shape (n,)
+    buckets : int
+        Number of buckets, at most n.
+
+    Returns
+    -------
+    x, mean, low, high : NDArray[float32], shape (buckets + 1,)
+        The first point is that of the series; the others stand at the end of their bucket.
+    """
+    xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    edges = np.linspace(0, len(xs), buckets + 1).astype(int)
+    finite = np.isfinite(ys)
+    counts = np.add.reduceat(finite, edges[:-1])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.add.reduceat(np.where(finite, ys, 0.0), edges[:-1]) / counts
+    low = np.minimum.reduceat(np.where(finite, ys, np.inf), edges[:-1])
+    high = np.maximum.reduceat(np.where(finite, ys, -np.inf), edges[:-1])
+    low, high = (np.where(counts > 0, bound, np.nan) for bound in (low, high))
+    ends = np.r_[xs[0], xs[edges[1:] - 1]]
+    return lean(ends), *(lean(np.r_[ys[0], values]) for values in (mean, low, high))
 
 
 def lean(values: Any) -> NDArray[np.float32]:

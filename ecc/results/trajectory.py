@@ -585,19 +585,26 @@ class Trajectory:
         return slowdown_figure({str(self.data.attrs.get("protocol", "")): self.slowdowns(bins)})
 
     def plot(self) -> go.Figure:
-        """Return a Plotly figure: rates of the flows above, queues of the links and recorded series below."""
+        """Return a Plotly figure: rates of the flows above, queues of the links and recorded series below.
+
+        Queues are averaged over each sample if the run has this series: single readings of a short queue alternate
+        between 0 and one packet.
+        """
         from ecc.plot import trajectory_figure
 
         title = f"{self.data.attrs.get('protocol', '')} ({self.data.attrs.get('engine', '')})"
         recorded = [name for name in map(str, self.data) if "." in name]
+        queue = next((name for name in ("queue_mean", "queue") if name in self.data), None)
+        rtts = self.flows["idle_rtt"][: self.data.sizes["flow"]] if "idle_rtt" in self.flows else None
         return trajectory_figure(
             self.data["time"].to_numpy(),
             rates=self.data["rate"].to_numpy(),
-            queues=self.data["queue"].to_numpy() if "queue" in self.data else None,
+            queues=None if queue is None else self.data[queue].to_numpy(),
             title=title if self.is_complete else f"{title}: {self.stopped}",
             flows=self._names_of_flows(),
             recorded={name: self.data[name].to_numpy() for name in recorded},
             units={name: str(self.data[name].attrs.get("units", "")) for name in recorded},
+            rtts=None if rtts is None or not np.all(np.isfinite(rtts)) else rtts.to_numpy(),
         )
 
     def _names_of_flows(self) -> list[str] | None:

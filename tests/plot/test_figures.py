@@ -7,6 +7,7 @@ import json
 import re
 
 import numpy as np
+import plotly.io as pio
 import pytest
 
 from ecc import plot
@@ -195,10 +196,78 @@ def test_no_queues_no_second_panel():
 
 def test_many_flows_share_a_legend_entry_and_stay_small():
     time = np.linspace(0.0, 100.0, 20_000)
-    rates = 1e6 * np.random.default_rng(0).random((len(time), 50))
+    rates = 1e6 * np.random.default_rng(0).random((len(time), 30))
     figure = trajectory_figure(time, rates, rates[:, :1])
-    assert sum(trace.showlegend is not False and trace.name == "50 flows" for trace in figure.data) == 1
-    assert len(figure.to_json()) < 400_000
+    assert sum(trace.showlegend is not False and trace.name == "30 flows" for trace in figure.data) == 1
+    assert len(figure.to_json()) < 500_000
+
+
+def test_a_long_series_is_the_mean_of_buckets_in_a_band_to_their_extremes():
+    time = np.linspace(0.0, 100.0, 20_000)
+    rate = np.where(np.arange(20_000) % 2, 1.5e6, 0.5e6)
+    rate[12_345] = 9e6
+    band, line = trajectory_figure(time, rate[:, None]).data
+    assert (band.fill, band.legendgroup, band.showlegend) == ("toself", "flow 0", False)
+    assert (min(band.y), max(band.y)) == (0.5, 9.0)  # no extreme is lost
+    assert np.quantile(line.y, [0.05, 0.95]) == pytest.approx([1.0, 1.0], rel=0.05) and line.showlegend
+    gap = np.where(time < 50.0, np.nan, rate)
+    _, line = trajectory_figure(time, gap[:, None]).data
+    assert np.isnan(line.y[line.x < 49.0]).all() and np.isfinite(line.y[line.x > 51.0]).all()
+    flat = trajectory_figure(time, np.full((20_000, 1), 1e6)).data
+    assert len(flat) == 1  # without variation there is no band
+
+
+def test_more_flows_than_thirty_are_their_median_and_bands():
+    time = np.linspace(0.0, 1.0, 50)
+    rates = 1e6 * np.tile(np.arange(1.0, 102.0), (50, 1))
+    figure = trajectory_figure(time, rates)
+    assert [trace.name for trace in figure.data] == [f"101 flows: {of}" for of in ("all", "10 to 90 %", "median")]
+    for trace, low, high in zip(figure.data, (1.0, 11.0, 51.0), (101.0, 91.0, 51.0), strict=True):
+        assert (min(trace.y), max(trace.y)) == pytest.approx((low, high))
+
+
+def test_thirteen_to_thirty_flows_are_colored_by_their_rtt():
+    time, rtts = np.linspace(0.0, 1.0, 5), np.linspace(0.02, 0.1, 20)
+    figure = trajectory_figure(time, np.ones((5, 20)), rtts=rtts)
+    bar = figure.data[-1].marker
+    assert (bar.colorbar.title.text, bar.cmin, bar.cmax) == ("RTT [ms]", pytest.approx(20.0), pytest.approx(100.0))
+    assert figure.data[3].hovertemplate.startswith("flow 3 (RTT 32.63 ms): ")
+    assert len({trace.line.color for trace in figure.data[:-1]}) == 20
+    same = trajectory_figure(time, np.ones((5, 20)), rtts=np.full(20, 0.1))
+    assert not any(trace.marker.showscale for trace in same.data)
+
+
+def test_axes_of_time_have_the_unit_of_their_span_and_start_at_zero():
+    for span, unit in ((20.0, "s"), (0.3, "s"), (0.02, "ms"), (3e-6, "µs"), (2e-8, "ns")):
+        figure = trajectory_figure(np.linspace(0.1, 1.0, 10) * span, np.ones((10, 1)), levels=[("share", 1.0)])
+        assert figure.layout.xaxis.title.text == f"time [{unit}]"
+        assert figure.layout.xaxis.rangemode == "tozero"
+        assert figure.layout.xaxis.unifiedhovertitle.text == f"t = %{{x:.4g}} {unit}"
+        assert figure.data[0].x[-1] == pytest.approx(figure.data[1].x[-1])
+    assert trajectory_figure([8.0, 9.0], np.ones((2, 1))).layout.xaxis.rangemode is None
+
+
+def test_small_variations_and_equal_curves_are_visible():
+    time = np.linspace(0.1, 1.0, 10)
+    small = 1e6 * (1.0 + 0.02 * np.sin(time))[:, None]
+    assert trajectory_figure(time, small).layout.yaxis.rangemode == "normal"
+    assert trajectory_figure(time, np.linspace(0.0, 1e6, 10)[:, None]).layout.yaxis.rangemode == "tozero"
+    assert trajectory_figure(time, np.full((10, 1), 1e6)).layout.yaxis.rangemode == "tozero"
+    equal = trajectory_figure(time, np.hstack([small, small]))
+    assert [trace.line.dash for trace in equal.data] == ["solid", "dash"]
+
+
+def test_shaded_stretches_have_one_entry_in_the_legend():
+    zeros = np.zeros((4, 1))
+    figure = comparison_figure(
+        [1.0, 2.0, 3.0, 4.0], zeros, zeros, zeros, zeros, [True, False, True, False], [False, False, True, True]
+    )
+    assert [shape.showlegend for shape in figure.layout.shapes] == [True, False, False]
+    assert figure.layout.shapes[0].name == "packets and fluid differ"
+
+
+def test_the_template_is_registered_for_figures_of_users():
+    assert pio.templates["ecc"].layout.colorway == PALETTE
 
 
 def test_levels_are_drawn_across():
