@@ -15,13 +15,15 @@ from ecc.plot.look import RATE, SIZE, Units, decoded, figure, lean, unit_for
 
 __all__ = ["slider_figure", "small_multiples_figure"]
 
+_HEADROOM = 1.05  # of an axis above the largest value that any figure shows
+
 
 @check_arguments(gaps=True)
 def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int = 0) -> go.Figure:
     """Return a figure that shows one of several, selected by a slider, which works without a kernel and in saved pages.
 
     Each position has the title, axes, shapes and annotations of its figure. Rates and sizes are drawn in one unit at
-    all positions, so that numbers can be compared.
+    all positions, panels stay at their places, and axes keep their range, so that positions can be compared.
 
     Parameters
     ----------
@@ -53,6 +55,7 @@ def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int =
     for units in (RATE, SIZE):
         _use_one_unit(parts, units)
     _give_all_axes(parts)
+    _keep_ranges(parts)
     owners = [k for k, part in enumerate(parts) for _ in part.data]
     fig = go.Figure([trace for part in parts for trace in part.data], parts[first].layout)
     for trace, owner in zip(fig.data, owners, strict=True):
@@ -94,16 +97,41 @@ def _use_one_unit(parts: Sequence[go.Figure], units: Units) -> None:
 
 
 def _give_all_axes(parts: Sequence[go.Figure]) -> None:
-    """Give each figure the axes of all, hidden if it lacks them, because Plotly cannot remove an axis."""
-    layouts = [part.layout.to_plotly_json() for part in parts]
-    settings = {key: layout[key] for layout in layouts for key in layout if re.fullmatch(r"[xy]axis\d*", key)}
+    """Give each figure the axes of all at one place; those that it lacks are invisible: Plotly cannot remove an axis.
+
+    The places are those of the figure with the most axes, so that its panels do not move when the slider does.
+    """
+    layouts = [_axes_of(part) for part in parts]
+    largest = max(layouts, key=len)
+    settings = {key: axis for layout in [*layouts, largest] for key, axis in layout.items()}
     for axis, of_another in settings.items():
+        domain = of_another.get("domain", [0.0, 1.0])
         for part, layout in zip(parts, layouts, strict=True):
-            hidden = of_another | {
-                "domain": [0.0, 1e-3],
-                "visible": False,
-            }  # minimal size, because it has a background
-            part.layout[axis] = {"domain": [0.0, 1.0], "visible": True} | layout.get(axis, hidden)
+            part.layout[axis] = layout.get(axis, of_another) | {"domain": domain, "visible": axis in layout}
+
+
+def _axes_of(part: go.Figure) -> dict[str, dict[str, Any]]:
+    return {key: axis for key, axis in part.layout.to_plotly_json().items() if re.fullmatch(r"[xy]axis\d*", key)}
+
+
+def _keep_ranges(parts: Sequence[go.Figure]) -> None:
+    """Give an axis one range in all figures, if it has a range in each, or shows numbers from 0 in one unit in each."""
+    layouts = [_axes_of(part) for part in parts]
+    for axis in layouts[0]:
+        settings = [layout[axis] for layout in layouts]
+        ranges = [own["range"] for own in settings if own.get("range") is not None]
+        from_zero = all(own.get("rangemode") == "tozero" and own.get("type") != "log" for own in settings)
+        alike = len({own.get("title", {}).get("text") for own in settings}) == 1
+        if axis.startswith("y") and not ranges and from_zero and alike:
+            drawn = [decoded(t.y) for part in parts for t in part.data if (t.yaxis or "y") == axis.replace("axis", "")]
+            values = np.concatenate([np.zeros(1), *drawn])
+            values = values[np.isfinite(values)]
+            ranges = [[float(values.min()), float(values.max()) * _HEADROOM or 1.0]]
+        elif len(ranges) < len(parts):
+            continue
+        widest = [min(low for low, _ in ranges), max(high for _, high in ranges)]
+        for part in parts:
+            part.layout[axis].range = widest
 
 
 def _differences(parts: Sequence[go.Figure]) -> list[dict[str, Any]]:

@@ -88,19 +88,29 @@ def test_the_axes_of_each_position_tell_its_numbers_in_one_unit():
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_panel_that_only_some_have_is_not_shown_at_the_others(first):
-    """With settings taken away from its axes, Plotly draws nothing at all."""
+def test_a_panel_that_only_some_have_keeps_its_place_and_is_not_shown_at_the_others(first):
+    """With settings taken away from its axes, Plotly draws nothing at all; without their place, the main plot jumps."""
     w = np.linspace(0.1, 20.0, 400)
     near, far = (nyquist_figure({"L": (w, gain * np.exp(-1j * w) / (1j * w))}) for gain in (1.57, 0.3))
     made = slider_figure({"near": near, "far": far}, first=first)
     with_inset, without = (layout for _, layout in positions(made))
     for key in ("xaxis2", "yaxis2"):
         assert with_inset[key].visible and not without[key].visible
-        assert with_inset[key].domain == near.layout[key].domain
-        assert without[key].domain == (0.0, 1e-3)  # its background hides nothing
-        assert without[key].range == near.layout[key].range
-    assert (with_inset.xaxis.domain, without.xaxis.domain) == (near.layout.xaxis.domain, (0.0, 1.0))
+        assert with_inset[key].domain == without[key].domain == near.layout[key].domain
+        assert with_inset[key].range == without[key].range == near.layout[key].range
+    assert with_inset.xaxis.domain == without.xaxis.domain == near.layout.xaxis.domain
     assert made.layout.xaxis2.visible is (first == 0)
+
+
+def test_axes_keep_their_range_over_all_positions():
+    w = np.linspace(0.1, 20.0, 4000)
+    gains = (1.57, 1.5, 1.45)
+    loops = {f"{g}": nyquist_figure({"L": (w, g * np.exp(-1j * w) / (1j * w))}) for g in gains}
+    ranges = {layout.xaxis2.range for _, layout in positions(slider_figure(loops))}
+    assert len(ranges) == 1 and ranges == {loops["1.45"].layout.xaxis2.range}  # the widest
+    runs = {f"{peak}": trajectory_figure([0.0, 1.0], [[0.0], [peak]], [[0.0], [peak]]) for peak in (1e6, 6e6)}
+    for _, layout in positions(slider_figure(runs)):
+        assert layout.yaxis.range == layout.yaxis2.range == pytest.approx((0.0, 1.05 * 6.0))
 
 
 def test_titles_and_ranges_belong_to_their_position():
