@@ -83,6 +83,8 @@ class StabilityLimit(Displayed):
         gains, and narrow windows between them may be missed.
     begins : float
         Gain below which the family has no members, if it refuses the smallest ones; ranges begin there. Otherwise 0.
+    parameter : str
+        Name of the gain, for example "alpha".
     """
 
     value: float
@@ -96,6 +98,7 @@ class StabilityLimit(Displayed):
     dt: float | None = None
     begins: float = 0.0
     searched_to: float = 0.0
+    parameter: str = "the gain"
 
     @property
     def lower(self) -> float:
@@ -113,11 +116,11 @@ class StabilityLimit(Displayed):
         return self.certified is not None
 
     def _title(self) -> str:
-        return "Stability limit"
+        return f"Stability limit of {self.parameter}"
 
     def _rows(self) -> Rows:
-        lowest = f"tends to {self.begins:.6g}" if self.begins > 0.0 else "tends to 0"
-        special = {0.0: f"0: unstable as the gain {lowest}", inf: f"none up to {self.searched_to:.6g}"}
+        lowest = f"{self.parameter} tends to {self.begins if self.begins > 0.0 else 0.0:.6g}"
+        special = {0.0: f"0: unstable as {lowest}", inf: f"none up to {self.searched_to:.6g}"}
         rows = [("value", special.get(self.value, f"{self.value:.12g}"))]
         if 0.0 < self.value < inf:
             rows += [
@@ -135,24 +138,33 @@ class StabilityLimit(Displayed):
             proven = ", not proven complete"
         return [
             *rows,
-            ("stable for", value_text(ranges) if ranges else f"no gain up to {self.searched_to:.6g}"),
+            ("stable for", value_text(ranges) if ranges else f"no value up to {self.searched_to:.6g}"),
             ("crossings", f"{len(self.crossings)} up to {quantity_text(self.searched_to, '')}{proven}"),
-            (f"unstable roots as the gain {lowest}", str(self.start)),
+            (f"unstable roots as {lowest}", str(self.start)),
         ]
 
     def plot(self) -> go.Figure:
-        """Return a Plotly figure of the number of unstable roots over the gain, to beyond the last crossing."""
-        from ecc.plot import boundary_figure
+        """Return a Plotly figure: the number of unstable roots over the gain, stable ranges shaded, the limit labelled.
+
+        The axis ends at 2.5 times the last end of a stable range; it is logarithmic if there are several ranges. Zoom
+        out to see all crossings up to `searched_to`.
+        """
+        from ecc.plot.boundary import limit_figure
 
         gains = np.array([crossing.gain for crossing in self.crossings])
         numbers = self.start + np.r_[0, np.cumsum([crossing.change for crossing in self.crossings], dtype=int)]
         end = min(self.searched_to, 1.25 * gains[-1] if len(gains) else inf)
-        return boundary_figure(
+        label = ""
+        if 0.0 < self.value < inf:
+            label = f"{self.parameter} = {self.value:.6g}<br>{frequency_text(self.frequency, self.sampled, self.dt)}"
+            if self.certified is not None:
+                label += "<br>proven"
+        return limit_figure(
             np.r_[self.begins, np.repeat(gains, 2), end],
-            {"unstable roots": np.repeat(numbers, 2)},
-            log_x=False,
-            x_title="gain",
-            y_title="unstable roots",
+            np.repeat(numbers, 2),
+            self.stable_ranges,
+            (self.value, label),
+            x_title=self.parameter.removeprefix("the "),
             title=self._title(),
         )
 
@@ -560,7 +572,18 @@ def stability_limit(
     notes += _search_notes(name, crossing_list, proven, complete)
     sampled, dt = family(value if 0.0 < value < inf else search.gain).sampling
     return StabilityLimit(
-        value, frequency, certified, tuple(crossing_list), start, proven, notes, sampled, dt, search.begins, complete
+        value,
+        frequency,
+        certified,
+        tuple(crossing_list),
+        start,
+        proven,
+        notes,
+        sampled,
+        dt,
+        search.begins,
+        complete,
+        name,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
@@ -16,6 +16,7 @@ from ecc.plot.look import INK, PALETTE, axis, buckets_for, colors, faded, figure
 __all__ = ["boundary_figure", "envelope_figure", "stability_map_figure"]
 
 _MAX_LINE = 40  # characters of a line of the y title: a longer one would exceed the axis
+_BEYOND = 2.5  # largest gain that is shown at first, as a multiple of the last end of a stable range
 _BELOW_ABOVE = ((0.0, PALETTE[0]), (0.5, "#ffffff"), (1.0, PALETTE[1]))
 
 
@@ -106,6 +107,68 @@ def boundary_figure(
     fig.update_layout(hovermode="x unified")
     fig.update_xaxes(**axis(x_title, log_x, at), hoverformat=".4g")
     fig.update_yaxes(**axis("<br>".join(wrap(y_title, _MAX_LINE)), log_y, np.concatenate(drawn)))
+    return fig
+
+
+def limit_figure(
+    gains: ArrayLike,
+    counts: ArrayLike,
+    stable: Sequence[tuple[float, float]],
+    limit: tuple[float, str],
+    x_title: str,
+    title: str = "",
+) -> go.Figure:
+    """Return the number of unstable roots over a gain, with the stable ranges shaded and the limit labelled.
+
+    Parameters
+    ----------
+    gains, counts : array_like, shape (n,)
+        Corners of the staircase.
+    stable : sequence of tuple of two float
+        Stable ranges of the gain.
+    limit : tuple of float and str
+        The limit, and its label; an empty label draws no limit.
+    x_title, title : str
+
+    Returns
+    -------
+    plotly Figure
+    """
+    at, number = np.asarray(gains, dtype=float), np.asarray(counts, dtype=float)
+    value, label = limit
+    ends = [end for _, end in stable if end < at[-1]]
+    right = min(at[-1], _BEYOND * max([*ends, value if label else 0.0])) or at[-1]
+    log = len(stable) > 1
+    left = 0.0 if not log else 0.4 * min(end for pair in stable for end in pair if end > 0.0)
+    fig = boundary_figure(
+        np.maximum(at, left),
+        {"unstable roots": number},
+        log_x=log,
+        x_title=x_title,
+        y_title="unstable roots",
+        title=title,
+    )
+    for k, (low, high) in enumerate(stable):
+        edges = {"x0": max(low, left), "x1": min(high, at[-1]), "line_width": 0, "layer": "below"}
+        fig.add_vrect(fillcolor=PALETTE[0], opacity=0.14, name="stable", showlegend=k == 0, **edges)
+    if label:
+        fig.add_vline(x=value, line={"color": INK, "width": 1.5, "dash": "dash"})
+        fig.add_annotation(
+            x=np.log10(value) if log else value,
+            y=1.0,
+            yref="paper",
+            text=label,
+            align="left",
+            xanchor="left",
+            yanchor="top",
+            xshift=6,
+            showarrow=False,
+            bgcolor="rgba(255,255,255,0.8)",
+        )
+    visible = number[(at <= right) & (at >= left)]
+    top = max(2.0, float(visible.max(initial=0.0)))
+    fig.update_xaxes(range=[np.log10(left), np.log10(right)] if log else [0.0, right])
+    fig.update_yaxes(range=[-0.05 * top, 1.15 * top], dtick=None if top > 12.0 else 1 if top <= 6.0 else 2)
     return fig
 
 

@@ -43,8 +43,8 @@ def test_a_stability_limit_says_what_it_is_in_a_few_lines():
     assert rows["value"] == f"{pi / 2:.12g}" and rows["frequency"] == "1.571 rad/s (period 4 s)"
     assert rows["certified"].startswith("stable at 1.5707963") and ", unstable at 1.5707963" in rows["certified"]
     assert rows["crossings"] == f"{len(limit.crossings)} up to {limit.complete_to:.4g}"
-    assert repr(limit).startswith("Stability limit\n") and repr(limit).count("\n") < 8
-    assert ">Stability limit</caption>" in limit._repr_html_()
+    assert repr(limit).startswith("Stability limit of the gain\n") and repr(limit).count("\n") < 8
+    assert ">Stability limit of the gain</caption>" in limit._repr_html_()
     never = stability_limit(lambda k: DelaySystem([-k], [0.0]), maximum=9.0)
     assert rows_of(never)["value"] == "none up to 9"
     sampled = stability_limit(lambda k: SampledSystem([1.0, -k], [0, 9], dt=0.01))

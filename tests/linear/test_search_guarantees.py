@@ -221,7 +221,7 @@ def test_a_negative_count_raises():
 
 def test_a_search_without_a_result_names_its_range():
     found = stability_limit(lambda k: DelaySystem([1.0 + k * k], [0.0]), maximum=7.0)
-    assert "no gain up to 7" in str(found) and "none" not in str(found)
+    assert "no value up to 7" in str(found) and "none" not in str(found)
 
 
 @pytest.mark.slow

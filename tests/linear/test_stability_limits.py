@@ -373,7 +373,7 @@ def test_a_loop_that_is_unstable_without_gain_is_searched_up_to_its_stable_range
 
 def test_a_search_without_a_stable_gain_names_its_range():
     loss = stability_limit(lambda g: DelaySystem([1.0 + g], [0.0]), maximum=5.0)
-    assert "stable for                             no gain up to 5" in str(loss)
+    assert "stable for                             no value up to 5" in str(loss)
 
 
 @pytest.mark.slow
