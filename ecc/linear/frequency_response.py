@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite, log1p, pi, sqrt
+from math import isfinite, log, log1p, log10, pi, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,7 +69,31 @@ class FrequencyResponse(Displayed):
 
         if kind not in ("nyquist", "bode"):
             raise ValueError(f"kind must be 'nyquist' or 'bode', got {kind!r}")
-        return (nyquist_figure if kind == "nyquist" else bode_figure)({"open loop": self})
+        draw = nyquist_figure if kind == "nyquist" else bode_figure
+        return draw({"open loop": self}, marks=self._margins())
+
+    def _margins(self) -> dict[str, tuple[float, complex]]:
+        """Return the points of the classical margins by interpolation: label -> frequency and L there.
+
+        `system.margins()` computes margins exactly, and considers every crossing; a figure has those nearest to -1.
+        """
+        w, value = self.frequency, self.response
+        known = np.isfinite(value) & (value != 0.0)
+        w, value = w[known], value[known]
+        marks: dict[str, tuple[float, complex]] = {}
+        with np.errstate(invalid="ignore", divide="ignore"):
+            size = np.log(np.abs(value))
+        at_one = _crossings(w, value, size)
+        if at_one:
+            frequency, point = min(at_one, key=lambda pair: abs(pair[1] + 1.0))
+            degrees = float(np.degrees(np.angle(-point)))
+            marks[f"phase margin {degrees:.3g}°"] = frequency, point
+        on_axis = [pair for pair in _crossings(w, value, value.imag) if pair[1].real < 0.0]
+        if on_axis:
+            frequency, point = min(on_axis, key=lambda pair: abs(log(-pair[1].real)))
+            factor = -1.0 / point.real
+            marks[f"gain margin {factor:.3g} ({20.0 * log10(factor):.3g} dB)"] = frequency, point
+        return marks
 
     def _title(self) -> str:
         return "Frequency response of an open loop"
@@ -81,6 +105,16 @@ class FrequencyResponse(Displayed):
             ends = (frequency_text(float(w), self.sampled, self.dt) for w in self.omega[[0, -1]])
             rows += [("from, to", ", ".join(ends)), ("|L|", f"{size.min():.4g} to {size.max():.4g}")]
         return rows
+
+
+def _crossings(w: Real, value: Complex, level: Real) -> list[tuple[float, complex]]:
+    """Return frequencies at which a real function of samples changes its sign, and the value there, interpolated."""
+    places = np.flatnonzero(np.signbit(level[1:]) != np.signbit(level[:-1]))
+    shares = level[places] / (level[places] - level[places + 1])
+    return [
+        (float(w[k] + share * (w[k + 1] - w[k])), complex(value[k] + share * (value[k + 1] - value[k])))
+        for k, share in zip(places.tolist(), shares.tolist(), strict=True)
+    ]
 
 
 def settled_beyond(pair: Pair, level: float) -> float:
@@ -144,7 +178,8 @@ def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyRe
         DelaySystem or SampledSystem built with `opened`.
     omega : array_like, shape (m,), finite, optional
         Frequencies, rad/s or rad/step; None: a mesh on which the curve moves by less than 0.05 on the Riemann sphere
-        from point to point, up to a frequency above which |L| stays below 0.01, or to pi.
+        from point to point, and by less than 6 % of |L| unless that is below 0.02, up to a frequency above which |L|
+        stays below 0.01, or to pi.
 
     Returns
     -------
@@ -170,7 +205,9 @@ def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyRe
         if len(points) > 20_000:
             break
         size = 1.0 + np.abs(response) ** 2
-        far = 2.0 * np.abs(np.diff(response)) > 0.05 * np.sqrt(size[1:] * size[:-1])
+        step = np.abs(np.diff(response))
+        far = 2.0 * step > 0.05 * np.sqrt(size[1:] * size[:-1])
+        far |= step > 0.06 * np.maximum(np.abs(response[1:]), 0.02)  # no corners near the origin, at phase crossovers
         if not far.any():
             break
         new = 0.5 * (points[1:] + points[:-1])[far]

@@ -1,5 +1,7 @@
 """Results that hold a curve draw it: what is drawn is what they hold."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,16 @@ def test_frequency_responses():
         found.plot("nichols")
 
 
+@pytest.mark.parametrize("kind", ["nyquist", "bode"])
+def test_frequency_responses_mark_the_margins(kind):
+    system = ecc.linearize(ecc.models.QIRCP(alpha=0.8), ecc.Network.dumbbell("1 Gb/s", [0.1]))
+    exact, drawn = system.margins(), system.nyquist().plot(kind)
+    marks = [trace.name for trace in drawn.data if trace.name and trace.name.partition(" ")[2].startswith("margin")]
+    degrees, factor = (float(re.search(r"margin ([\d.]+)", name)[1]) for name in dict.fromkeys(marks))
+    assert degrees == pytest.approx(np.degrees(exact.phase_margin), abs=0.5)
+    assert factor == pytest.approx(exact.gain_margin, rel=0.01)
+
+
 def test_loci():
     found = characteristic_loci(LOOP)
     assert named(found.plot(), "locus 1") and not found.sampled
@@ -35,8 +47,26 @@ def test_stability_limits_are_drawn_as_numbers_of_unstable_roots():
     at, number = np.asarray(drawn.x, float), np.asarray(drawn.y, float)
     assert at[0] == 0.0 and found.crossings[-1].gain < at[-1] <= found.complete_to
     assert number[at < 1.57].max() == 0.0 and number[-1] == found.start + sum(c.change for c in found.crossings)
+    figure = found.plot()
+    assert figure.layout.xaxis.range == pytest.approx((0.0, 2.5 * found.value)) and figure.layout.xaxis.type != "log"
+    (stable,) = (shape for shape in figure.layout.shapes if shape.name == "stable")
+    assert (stable.x0, stable.x1) == pytest.approx((0.0, found.value))
+    (label,) = figure.layout.annotations
+    assert label.text.startswith("the gain = 1.5708<br>1.571 rad/s")
     never = stability_limit(lambda k: DelaySystem([-1.0 - k], [0.0]), maximum=3.0)
     assert np.asarray(named(never.plot(), "unstable roots").y, float).tolist() == [0.0, 0.0]
+
+
+def test_a_limit_with_several_stable_ranges_has_a_logarithmic_axis():
+    """Two delays of a lightly damped oscillator: stability is lost and regained."""
+    family = lambda tau: DelaySystem([[[0.0, 1.0], [-1.0, -0.1]], [[0.0, 0.0], [0.3, 0.0]]], [0.0, tau])  # noqa: E731
+    found = stability_limit(family, maximum=20.0)
+    assert len(found.stable_ranges) > 1
+    figure = found.plot()
+    assert figure.layout.xaxis.type == "log"
+    shaded = [(shape.x0, shape.x1) for shape in figure.layout.shapes if shape.name == "stable"]
+    assert [pair[1] for pair in shaded] == pytest.approx([pair[1] for pair in found.stable_ranges])
+    assert figure.layout.annotations[0].x == pytest.approx(np.log10(found.value))
 
 
 @pytest.mark.parametrize("protocol", [ecc.models.QIRCP(), ecc.models.PIQIRCP()])
