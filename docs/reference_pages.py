@@ -143,6 +143,7 @@ def contract() -> str:
             "kinds.Kind",
             "loop.Loop",
             "equilibrium.Equilibrium",
+            "equilibrium.EquilibriumSet",
             "equilibrium.Bound",
             "states.State",
             "forms.Queues",

@@ -253,6 +253,7 @@ def good() -> dict[str, Any]:
         "absolute_radius.assignment": ecc.stability.bottleneck_assignment(network, [0, 0]),
         "jacobian.protocol": ecc.models.JetMax(),
         "spectral_radius.protocol": ecc.models.JetMax(),
+        "all_verdicts.protocols": ["QIRCP"],
         "stability_map.grid": {"alpha": [0.1, 0.5]},
         "ensemble.over": {"alpha": [0.1, 0.5]},
         "critical.protocol": protocol,

@@ -100,7 +100,12 @@ def test_help_does_not_wait_for_heavy_imports():
             "got flow 0, whose RTT of 2e-05 s is above base_rtt = 1.3e-05 s: use --clocking rate; a run shows",
         ),
         (["stability", "DCQCN", "--rtt", "20us", "--capacity", "50Gb/s"], "sum to 40 of 50 Gb/s at link 0"),
-        (["stability", "QI-RCP"], "rtt must be given for each flow (--rtt 100ms), or a network"),
+        (
+            ["stability", "QI-RCP", "--capacity", "1 Gb/s"],
+            "rtt must be given for each flow (--rtt 100ms), or a network",
+        ),
+        (["stability", "QI-RCP", "--parameter", "alpha"], "(--network SCENARIO.toml), with --parameter"),
+        (["stability", "FAST", "--time", "discrete"], "time must be one of a linear model of FAST, got discrete"),
         (["stability", "{scenario}", "--network", "{scenario}"], "network must not be given beside a scenario"),
         (["stability", "{scenario}", "--rtt", "0.1"], "rtt and capacity must not be given beside a scenario"),
         (

@@ -152,7 +152,8 @@ def test_sweeps_that_cannot_be(here, capfd, arguments, message):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["stability", "piqi-rcp"],
+        ["stability", "piqi-rcp", "--set", "alpha=-1"],
+        ["stability", "piqi-rcp", "--mean-rtt", "flows"],
         ["stability", "none", "--rtt", "0.1"],
         ["stability", "rcp", "--rtt", "nan"],
         ["stability", "rcp", "--rtt", HUGE],

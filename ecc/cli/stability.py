@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,14 @@ import typer
 from ecc.cli.app import app
 from ecc.cli.options import AsJson, MeanRtt, Time
 from ecc.cli.output import complain, print_json, progress_bar
-from ecc.cli.parsing import dumbbell_or_chain, linear_protocol, number_or_text, pair_with_settings, settings_of
+from ecc.cli.parsing import (
+    dumbbell_or_chain,
+    linear_protocol,
+    number_or_text,
+    pair_with_settings,
+    protocol_of,
+    settings_of,
+)
 from ecc.errors import LinearizationError
 
 __all__ = ["stability"]
@@ -70,7 +78,10 @@ def stability(
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """Print the stable interval of a parameter, the verdicts and the margins of a protocol's linear models."""
+    """Print the stable interval of a parameter, the verdicts and the margins of a protocol's linear models.
+
+    Without --rtt and a scenario: the verdicts of all linear models on the protocol's reference network.
+    """
     from dataclasses import replace
 
     from ecc.models import Protocol
@@ -81,7 +92,13 @@ def stability(
         raise ValueError(f"network must not be given beside a scenario, which has its own, got {network}")
     scenario = network or (Path(protocol) if protocol.endswith(".toml") else None)
     if scenario is None and not rtt:
-        raise ValueError("rtt must be given for each flow (--rtt 100ms), or a network (--network SCENARIO.toml)")
+        given = {"capacity": capacity, "parameter": parameter, "mean-rtt": mean_rtt, "clocking": clocking}
+        if unused := [f"--{name}" for name, value in given.items() if value]:
+            raise ValueError(
+                "rtt must be given for each flow (--rtt 100ms), or a network (--network SCENARIO.toml), with "
+                f"{unused[0]}"
+            )
+        return _print_verdicts(protocol, settings or (), None if time is None else [str(name) for name in time], json)
     if scenario is not None and (rtt or capacity):
         raise ValueError(f"rtt and capacity must not be given beside a scenario, which has its own, got {scenario}")
     case = None if scenario is None else Scenario.from_toml(scenario)
@@ -113,4 +130,25 @@ def stability(
         print_json(analysis.to_dict())
     else:
         print(analysis)
+    return 0
+
+
+def _print_verdicts(name: str, settings: Sequence[str], times: Sequence[str] | None, json: bool) -> int:
+    """Print the verdicts of all linear models of a protocol on its reference network."""
+    from ecc.stability import verdicts
+    from ecc.stability.verdict_text import records, table_text
+
+    chosen = protocol_of(name, settings)
+    with progress_bar() as bar:
+        task = bar.add_task("", total=None)
+        table = verdicts(chosen, progress=lambda what: bar.update(task, description=what))
+    if times is not None:
+        attrs, table = table.attrs, table[table.time.isin(["", *times])]
+        table.attrs.update(attrs)
+        if table.empty:
+            raise ValueError(f"time must be one of a linear model of {attrs['protocol']}, got {', '.join(times)}")
+    if json:
+        print_json(records(table))
+    else:
+        print(table_text(table))
     return 0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ecc._support.display import Displayed, Rows, value_text
 
-__all__ = ["Bound", "Equilibrium", "RelayLoop"]
+__all__ = ["Bound", "Equilibrium", "EquilibriumSet", "RelayLoop"]
 
 
 RelayLoop = Callable[[Any], NDArray[np.complex128]]
@@ -45,6 +45,40 @@ class Equilibrium(Displayed):
             ),
             ("bottleneck of each flow", "feedback is summed over the path" if paths else value_text(self.bottleneck)),
             ("queue of each link", "empty" if self.queue is None else value_text(self.queue, "bit")),
+        ]
+
+
+@dataclass(frozen=True, repr=False)
+class EquilibriumSet(Displayed):
+    """A set of equilibria, at each of which a run may stay.
+
+    Attributes
+    ----------
+    point : Equilibrium
+        An equilibrium inside the set, at which laws are differentiated.
+    dimension : int
+        Number of independent directions along the set. The linear model at `point` has as many roots at 0 (z = 1).
+    members : str
+        The members of the set, as a clause: "any windows with 1 to 3 packets of each flow queued".
+    outside : str
+        Effect of the laws next to the set, as a clause.
+    stable : bool or None
+        False if runs leave the neighborhood of the set because of a law that jumps at it, so that roots of one side do
+        not decide; None: the roots transverse to the set decide.
+    """
+
+    point: Equilibrium
+    dimension: int
+    members: str
+    outside: str
+    stable: bool | None = None
+
+    def _rows(self) -> Rows:
+        return [
+            ("members", self.members),
+            ("dimension", str(self.dimension)),
+            ("outside", self.outside),
+            ("rate of each flow inside", value_text(self.point.rates, "bit/s")),
         ]
 
 

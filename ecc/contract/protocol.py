@@ -113,7 +113,7 @@ from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import Dimension
 from ecc.contract.choices import ARRAY_TYPES, NUMBER_TYPES
 from ecc.contract.env import Hook, NoRecord, Params
-from ecc.contract.equilibrium import Bound, Equilibrium, RelayLoop
+from ecc.contract.equilibrium import Bound, Equilibrium, EquilibriumSet, RelayLoop
 from ecc.contract.forms import FluidForm, OperatingRange, Queues, StateMachine
 from ecc.contract.loop import Loop, loop_of
 from ecc.contract.records import as_floats
@@ -140,7 +140,7 @@ class Protocol:
         for name, value in vars(cls).items():
             if name.endswith("_law") and isinstance(value, FunctionType):
                 raise TypeError(f"{name} of {cls.__name__} must be a static method: {name} = staticmethod(...)")
-        for name in ("equilibrium", "published_bounds", "relay_loop"):  # methods that users call
+        for name in ("equilibrium", "equilibrium_set", "published_bounds", "relay_loop"):  # methods that users call
             if name in vars(cls):
                 setattr(cls, name, check_arguments(vars(cls)[name]))
         if checks_of_class := vars(cls).get("__post_init__"):
@@ -632,6 +632,16 @@ class Protocol:
         """
         reason = self.no_equilibrium or "it does not define equilibrium"
         raise LinearizationError(f"{type(self).__name__} has no equilibrium: {reason}")
+
+    def equilibrium_set(self, network: Network) -> EquilibriumSet | None:
+        """Return the set of equilibria of the laws on a network; None, as by default, if they have none or one.
+
+        Raises
+        ------
+        LinearizationError
+            If the set is not known on this network.
+        """
+        return None
 
     @property
     def linear_refusal(self) -> str | None:

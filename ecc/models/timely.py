@@ -37,9 +37,9 @@ from numpy.typing import NDArray
 from ecc._support.arguments import shown
 from ecc._support.quantity import RATE, TIME, QuantityField, as_delay, as_rate, default
 from ecc.contract.env import FlowEnv, Hook, Params
-from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.equilibrium import Equilibrium, EquilibriumSet
 from ecc.contract.forms import OperatingRange
-from ecc.contract.parameters import check_number
+from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.protocol import Protocol
 from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
@@ -48,6 +48,7 @@ from ecc.models.shared.equilibria import full_links
 from ecc.models.shared.rate_feedback import minimum_rate
 from ecc.network.network import Network
 
+RISING = 1e-12  # gradient at a point next to the set of equilibria, at which laws are those of g > 0
 HYPER = 5.0  # consecutive increases before hyperactive increase, and its factor on delta
 
 
@@ -80,6 +81,8 @@ class TIMELY(Protocol):
         D_min, the minimum RTT: unit of the gradient, and minimum time between updates.
     floor : float, > 0
         Minimum sending rate, in packets per RTT.
+    increases_at_zero : bool
+        Whether a rate increases at g = 0, as in Algorithm 1. False: only for g < 0 (Zhu et al., Theorem 4).
 
     Raises
     ------
@@ -94,6 +97,7 @@ class TIMELY(Protocol):
     high: QuantityField = default(500e-6)
     interval: QuantityField = default(20e-6)
     floor: float = 0.01
+    increases_at_zero: bool = True
 
     dimensions = {"delta": RATE, "low": TIME, "high": TIME, "interval": TIME}
 
@@ -114,6 +118,7 @@ class TIMELY(Protocol):
         for name in ("alpha", "beta"):
             if getattr(self, name) > 1.0:
                 raise ValueError(f"{name} must be <= 1, got {shown(getattr(self, name))}")
+        check_choice(self, "increases_at_zero", (True, False))
         if self.high <= self.low:
             raise ValueError(f"high must be > low ({self.low:g} s), got {shown(self.high)}")
 
@@ -131,7 +136,7 @@ class TIMELY(Protocol):
             return x + p.delta
         if D > p.high:
             return too_late(x, D, p)
-        if gradient <= 0.0:
+        if is_falling(gradient, p):
             return x + p.delta * (HYPER if increases >= HYPER else 1.0)
         return x * (1.0 - p.beta * gradient)
 
@@ -149,6 +154,39 @@ class TIMELY(Protocol):
     @property
     def linear_refusal(self) -> str | None:
         return f"{type(self).__name__} has no equilibrium to linearize at: {self.no_equilibrium}"
+
+    # ---- equilibria, if rates increase for g < 0 only ----------------------------------------------------
+
+    def equilibrium_set(self, network: Network) -> EquilibriumSet | None:
+        """Return rates that add up to C, with RTTs from T_low to T_high (Zhu et al., Theorem 4); None if they move.
+
+        The given point has equal rates, and an RTT halfway between the thresholds. Its laws are those of g > 0: a
+        negative gradient, however small, adds delta to rates at each update until the increase is seen a delay later.
+        So runs that start next to the set leave it by a distance that does not depend on the start.
+        """
+        if self.increases_at_zero or not self.no_equilibrium:
+            return None
+        if network.n_links != 1 or np.ptp(network.rtts) > 0.0:
+            raise LinearizationError(
+                "TIMELY's set of equilibria is known on one link with equal RTTs only, got another network"
+            )
+        wait = 0.5 * (self.low + self.high) - float(network.rtts[0])
+        if wait <= 0.0:
+            raise LinearizationError(
+                f"TIMELY has no set of equilibria here: the RTT must be < {0.5 * (self.low + self.high):g} s, got "
+                f"{network.rtts[0]:g} s"
+            )
+        C, n = float(network.capacities[0]), network.n_flows
+        point = Equilibrium(
+            np.full(n, C / n),
+            np.array([wait]),
+            np.full(n, -1),
+            np.array([wait * C]),
+            states={"gradient": np.full(n, RISING)},
+        )
+        outside = "each update at g < 0 adds delta, however small g is, and runs leave the set by more than that"
+        members = "any rates that add up to C, with an RTT from T_low to T_high"
+        return EquilibriumSet(point, n, members, outside, stable=False)
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -171,8 +209,8 @@ class PatchedTIMELY(TIMELY):
 
     Parameters
     ----------
-    alpha, beta, delta, low, high, interval, floor
-        See `TIMELY`; `low` is also the reference RTT of decreases.
+    alpha, beta, delta, low, high, interval, floor, increases_at_zero
+        See `TIMELY`; `increases_at_zero` has no effect. `low` is also the reference RTT of decreases.
 
     Raises
     ------
@@ -239,9 +277,14 @@ def averaged(gradient: float, R: float, R_prev: float, T: float, p: Params) -> f
     return (1.0 - p.alpha) * gradient + p.alpha * (R - R_prev) / T
 
 
+def is_falling(gradient: float, p: Params) -> bool:
+    """Algorithm 1: whether a gradient increases rates."""
+    return gradient < 0.0 or (gradient == 0.0 and p.increases_at_zero > 0.0)
+
+
 def counted(increases: float, gradient: float, D: float, p: Params) -> float:
     """Algorithm 1: the number of consecutive increases by the gradient."""
-    return increases + 1.0 if gradient <= 0.0 and D >= p.low and D <= p.high else 0.0
+    return increases + 1.0 if is_falling(gradient, p) and D >= p.low and D <= p.high else 0.0
 
 
 def hooks(law: Callable[..., float]) -> dict[str, Hook]:

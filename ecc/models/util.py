@@ -17,13 +17,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ecc._support.quantity import TIME, as_delay
 from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.equilibrium import Equilibrium, EquilibriumSet
 from ecc.contract.parameters import check_number
 from ecc.contract.reference import ReferenceLoop
 from ecc.models import vcp
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
+from ecc.network.allocation import water_filling
+from ecc.network.network import Network
 
 
 @dataclass
@@ -88,6 +93,21 @@ class UTIL(windows.WindowProtocol):
         if R < vcp.HIGH:
             return w + s
         return max(w - s, s) if R >= vcp.OVERLOAD else w
+
+    # ---- equilibria --------------------------------------------------------------------------------------
+
+    def equilibrium_set(self, network: Network) -> EquilibriumSet:
+        """Return the windows that load the worst link of each path with 0.8 to 1 of gamma C, without queues.
+
+        Inside the set reports and windows are constant, so each window is a direction along it. The given point has the
+        max-min fair rates of links loaded to 0.9 of gamma C.
+        """
+        load = 0.5 * (vcp.BEGINS_HIGH + vcp.BEGINS_OVERLOAD)
+        shares = water_filling(network)
+        rates = load * self.gamma * shares.rates
+        point = Equilibrium(rates, np.zeros(network.n_links), shares.bottleneck)
+        members = f"any windows that load the worst link of each path with {vcp.BEGINS_HIGH:g} to 1 of gamma C"
+        return EquilibriumSet(point, network.n_flows, members, "windows return by a packet per RTT")
 
     def params(self) -> dict[str, float]:
         return {

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.contract.env import FlowEnv, Hook, Params
-from ecc.contract.equilibrium import Equilibrium, RelayLoop
+from ecc.contract.equilibrium import Equilibrium, EquilibriumSet, RelayLoop
 from ecc.contract.parameters import check_number
 from ecc.contract.reference import ReferenceLoop
 from ecc.laws.elementary import sqrt
@@ -117,6 +117,21 @@ class Vegas(windows.EndToEndProtocol):
         if self.alpha < self.beta:
             return super().equilibrium(network, assignment)
         return windows.equilibrium_with_own(network, self.alpha)
+
+    def equilibrium_set(self, network: Network) -> EquilibriumSet | None:
+        """Return the windows with alpha to beta packets of each flow in queues; None for alpha = beta.
+
+        Inside the set windows stay constant, so each window is a direction along it. The given point has
+        (alpha + beta)/2 packets of each flow in queues.
+        """
+        if self.alpha == self.beta:
+            return None
+        return EquilibriumSet(
+            windows.equilibrium_with_own(network, 0.5 * (self.alpha + self.beta)),
+            network.n_flows,
+            f"any windows with {self.alpha:g} to {self.beta:g} packets of each flow in queues",
+            "windows return by a packet per RTT",
+        )
 
     @property
     def linear_refusal(self) -> str | None:

@@ -4,6 +4,8 @@ By topic:
 
     All at once: `analyze`, which computes the output of `ecc stability`: verdicts, stable intervals and margins of all
         linear models of a protocol.
+    Verdicts: `verdicts`, a table of all linear models of a protocol on its reference network, `all_verdicts` of several
+        protocols; `reference_case`, the loop and network that they take.
     Boundaries: `stable_interval`, around the present value of a parameter; `critical_gain`; `stability_map` (over two
         parameters); `hopf` (the kind of bifurcation at the boundary: a small stable cycle, or a jump to a large cycle);
         `safe_perturbation` (the size of perturbations that die out).
@@ -65,6 +67,7 @@ from ecc.stability.varying_delays import (
     worst_delays,
     worst_sequence,
 )
+from ecc.stability.verdicts import all_verdicts, reference_case, verdicts
 
 __all__ = [
     "THEOREMS",
@@ -93,6 +96,7 @@ __all__ = [
     "Theorem",
     "WorstRttDistribution",
     "absolute_radius",
+    "all_verdicts",
     "analyze",
     "batched_delays",
     "is_stable_for_all_rtts",
@@ -121,6 +125,7 @@ __all__ = [
     "mean_rtts",
     "measured_boundary",
     "perturbed_run",
+    "reference_case",
     "relay_cycle",
     "rtt_margin",
     "safe_perturbation",
@@ -128,6 +133,7 @@ __all__ = [
     "stability_map",
     "stable_interval",
     "target_cycle",
+    "verdicts",
     "water_filled",
     "worst_delays",
     "worst_rtt_distribution",
