@@ -144,7 +144,8 @@ def settled_beyond(pair: Pair, level: float) -> float:
         if not all(np.all(inverse >= -1e-12 * np.abs(inverse).max()) for inverse in back):
             return False
         ratio = back[0] @ more  # the bound is 1/det(I - ratio) - 1
-        bound = -np.log1p(-np.linalg.eigvals(ratio)).sum().real
+        with np.errstate(divide="ignore"):  # the bound is infinite if an eigenvalue is 1
+            bound = -np.log1p(-np.linalg.eigvals(ratio)).sum().real
         return bool(bound * (1.0 + 1e-9) + 1e-14 * np.abs(ratio).max() < log1p(allowed))
 
     high = start
