@@ -113,7 +113,7 @@ class ProtocolAssignment:
         """The kinds of linear models: hybrid ones only if a queue discipline updates at the ticks of a clock."""
         disciplines = (protocol for half, protocol in self.halves if half == "links" and not protocol.has_hosts())
         ticking = any(state.clock == "interval" for queue in disciplines for state in queue.states.values())
-        return ("continuous", "hybrid") if ticking else ("continuous",)
+        return ("continuous", "discrete", "hybrid") if ticking else ("continuous", "discrete")
 
     def published_bounds(self, network: Network) -> list[Bound]:
         """Return published stability bounds: an empty list, as no paper proves one for hosts over queue disciplines.

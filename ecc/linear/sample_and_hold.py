@@ -5,12 +5,13 @@
                                       tau = 0, and after it if tau < 0, for those held states that step before z;
                                       n = -1: the mean over the interval that ended tau ago
 
-A frame is the least common multiple of the intervals. In it x' jumps whenever a held state that has stepped arrives, at
-the same times in each frame. Between two jumps x is a polynomial that satisfies its equation at Radau's points
-(collocation). A delayed value is that of the polynomial at its actual time: no delay is rounded. So a frame is one step
-of a recurrence with the values at these points, and the held states, as its states. Its dominant roots differ from
-those of the equations by the error of a polynomial of degree `_DEGREE`: less than 1e-5 of a root for intervals from
-0.08 to 2.4 RTTs, 1e-6 up to half an RTT (tests/loops/test_marked_hosts_at_ticks.py, against the exact characteristic).
+A frame is the least common multiple of the intervals. In it x' jumps whenever a held state that has stepped arrives, or
+a derivative that jumps, at the same times in each frame. Between two jumps x is a polynomial that satisfies its
+equation at Radau's points (collocation). A delayed value is that of the polynomial at its actual time: no delay is
+rounded. So a frame is one step of a recurrence with the values at these points, and the held states, as its states. Its
+dominant roots differ from those of the equations by the error of a polynomial of degree `_DEGREE`: less than 1e-5 of a
+root for intervals from 0.08 to 2.4 RTTs, 1e-6 up to half an RTT (tests/loops/test_marked_hosts_at_ticks.py, against the
+exact characteristic).
 """
 
 from __future__ import annotations
@@ -118,13 +119,7 @@ class SampleAndHold:
         self.frame = unit * lcm(*lengths)
         self.ticks = {state: lcm(*lengths) // length for state, length in zip(clocks, lengths, strict=True)}
         self.places = {state: number for number, state in enumerate(s for s in range(size) if s not in clocks)}
-        jumps = sorted(
-            (clocks[term.column].phase * T + g * T + term.delay) % self.frame
-            for term in terms
-            if term.column in clocks and term.row not in clocks
-            for T in (clocks[term.column].interval,)
-            for g in range(self.ticks[term.column])
-        ) or [0.0]
+        jumps = self._jumps(terms) or [0.0]
         self.start = jumps[0]
         edges = [0.0]
         for jump in (*(jump - self.start for jump in jumps), self.frame):
@@ -140,6 +135,29 @@ class SampleAndHold:
             self.first[state] = offset
             offset += self.ticks[state]
         self.size = offset
+
+    def _jumps(self, terms: Sequence[Term]) -> list[float]:
+        """Return the times in a frame at which derivatives jump: when held states arrive, or derivatives that jump."""
+        arrivals = [
+            (term.row, (self.clocks[term.column].phase * T + g * T + term.delay) % self.frame)
+            for term in terms
+            if term.column in self.clocks and term.row not in self.clocks
+            for T in (self.clocks[term.column].interval,)
+            for g in range(self.ticks[term.column])
+        ]
+        neutral = [term for term in terms if term.order == 1 and not {term.row, term.column} & set(self.clocks)]
+        times, latest, known = [time for _, time in arrivals], arrivals, set()
+        for _ in self.places if neutral else ():
+            passed = [
+                (term.row, (time + term.delay) % self.frame)
+                for state, time in latest
+                for term in neutral
+                if term.column == state
+            ]
+            latest = [(row, time) for row, time in passed if (row, round(time / (_SAME * self.frame))) not in known]
+            known |= {(row, round(time / (_SAME * self.frame))) for row, time in latest}
+            times += [time for _, time in latest]
+        return sorted(times)
 
     def recurrence(self, terms: Sequence[Term], **options: Any) -> SampledSystem:
         """Return the system with a frame as its step.

@@ -129,8 +129,6 @@ def _linearize_halves(halves: ProtocolAssignment, network: Network, choice: Mode
         raise TypeError(
             f"protocol must be one Protocol for a linear model, or hosts over queue disciplines, got {halves}"
         )
-    if choice.time == "discrete":
-        raise ValueError("hosts over queue disciplines have no discrete model: time must be 'continuous' or 'hybrid'")
     unsupported = (choice.approximation, choice.assignment, choice.mean_rtt, choice.intervals)
     if any(option is not None for option in unsupported):
         raise ValueError(
@@ -140,7 +138,8 @@ def _linearize_halves(halves: ProtocolAssignment, network: Network, choice: Mode
         raise ValueError(f"clocking must be 'ack' or 'rate', got {shown(choice.clocking)}")
     _check_time_options(choice)
     ticks = read_phases(choice.phases, network) if choice.time == "hybrid" else None
-    return linearize_marks(halves.deploy(network), network, choice.clocking or "ack", phases=ticks)
+    updates = (choice.updates_per_rtt or 1) if choice.time == "discrete" else None
+    return linearize_marks(halves.deploy(network), network, choice.clocking or "ack", phases=ticks, updates=updates)
 
 
 def _check_model(protocol: Protocol, choice: ModelChoice) -> None:

@@ -16,9 +16,9 @@ from ecc.network.network import Network
 __all__ = ["MarkedLoop"]
 
 
-def held_from_tick(held: Any, queue: MarkingQueue) -> Any:
+def held_from_tick(held: Any, interval: float) -> Any:
     """Return the held value after this tick, which a negative delay marks (`ecc.linear.sample_and_hold`)."""
-    return delayed(held, -0.5 * queue.interval)
+    return delayed(held, -0.5 * interval)
 
 
 class MarkedLoop:
@@ -63,11 +63,14 @@ class MarkedLoop:
         clocking: str = "rate",
         open_loop: bool = False,
         seen: Mapping[int, Mapping[str, Any]] | None = None,
+        steps: Sequence[float] | None = None,
     ) -> tuple[list[Any], list[list[Any]], list[dict[str, Any]]]:
         """Return derivatives of all states, probabilities of queues by kind, and q and y that disciplines sample.
 
         `open_loop`: hosts receive constant probabilities. `seen`: q and y that disciplines sampled at their last ticks;
-        if given, the result has the next value of a state with the clock "interval" instead of a derivative.
+        if given, the result has the next value of a state with the clock "interval" instead of a derivative. `steps`:
+        time between two actions of each kind of host [s]; if given, the result has the next values of the states of
+        hosts instead of derivatives.
         """
         delays = self.delays(z)
         q = [z[self.at["queue", k, "q"]] for k in range(len(self.queues))]
@@ -88,25 +91,8 @@ class MarkedLoop:
             arrivals = [self._arrivals(k, rates, waits, delays, chosen) for k in range(len(self.queues))]
             chosen = [self._chosen(k, z, sum(arrivals[k]), seen) for k in range(len(self.queues))]
         out: list[Any] = [0.0] * len(self.names)
-        for k, queue in enumerate(self.queues):
-            accepted = [
-                y * (1.0 - P) if self.signal(queue, kind) == "loss" else y
-                for y, P, kind in zip(arrivals[k], chosen[k], self.kinds, strict=True)
-            ]
-            out[self.at["queue", k, "q"]] = sum(accepted) - queue.capacity
-            known = self._known(k, z, sum(arrivals[k]), seen)
-            ticking = known | {name: held_from_tick(signal, queue) for name, signal in (seen or {}).get(k, {}).items()}
-            for name, state in queue.states.items():
-                if state.law is None:
-                    continue
-                if seen is not None and state.clock == "interval":  # earlier states have stepped already
-                    place = self.at["queue", k, name]
-                    out[place], ticking[name] = evaluate(state.law, ticking), held_from_tick(z[place], queue)
-                    continue
-                current, after = known[name], evaluate(state.law, known)
-                rate = known["y"] if state.clock == "arrival" else 1.0 / queue.interval if queue.interval else 1.0
-                moved = after if state.clock == "continuous" else (after - current) * rate
-                out[self.at["queue", k, name]] = moved
+        for k in range(len(self.queues)):
+            self._queue(k, z, out, arrivals[k], chosen[k], seen)
         for g, kind in enumerate(self.kinds):
             D, late = delays[g]
             acked = delayed(rates[g], D)
@@ -114,15 +100,50 @@ class MarkedLoop:
                 k = self.number.get(link, -1)
                 if k >= 0 and isinstance(q[k], Signal):
                     grows = out[self.at["queue", k, "q"]] / self.queues[k].capacity
-                    acked = acked * (1.0 - delayed(grows - nominal(grows), D - late[link]))
+                    grows = grows - nominal(grows)
+                    if steps is not None:  # mean over a step of the host
+                        grows = mean(derivative(q[k]), steps[g]) / self.queues[k].capacity
+                    acked = acked * (1.0 - delayed(grows, D - late[link]))
             acked = nominal(rates[g]) if clocking == "ack" else acked
             received = [[nominal(P) for P in some] for some in chosen] if open_loop else chosen
             w = z[self.at["host", g, "w"]]
             turns = nominal(rates[g]) / w if clocking == "ack" else 1.0 / rtts[g]  # windows acknowledged per second
             acked = self.kinds[g].s * turns if self.once else acked
-            self._host(g, z, out, rtts[g], turns, acked, received, delays[g])
+            self._host(g, z, out, rtts[g], turns, acked, received, delays[g], None if steps is None else steps[g])
         saw = [{"q": q[k], "y": mean(sum(arrivals[k]), queue.interval)} for k, queue in enumerate(self.queues)]
         return out, chosen, saw
+
+    def _queue(
+        self,
+        k: int,
+        z: Sequence[Any],
+        out: list[Any],
+        arrivals: Sequence[Any],
+        chosen: Sequence[Any],
+        seen: Mapping[int, Mapping[str, Any]] | None,
+    ) -> None:
+        """Write the derivatives of a queue and its states, or their values after a tick, into `out`."""
+        queue = self.queues[k]
+        accepted = [
+            y * (1.0 - P) if self.signal(queue, kind) == "loss" else y
+            for y, P, kind in zip(arrivals, chosen, self.kinds, strict=True)
+        ]
+        out[self.at["queue", k, "q"]] = sum(accepted) - queue.capacity
+        known = self._known(k, z, sum(arrivals), seen)
+        ticking = known | {
+            name: held_from_tick(signal, queue.interval) for name, signal in (seen or {}).get(k, {}).items()
+        }
+        for name, state in queue.states.items():
+            if state.law is None:
+                continue
+            if seen is not None and state.clock == "interval":  # earlier states have stepped already
+                place = self.at["queue", k, name]
+                out[place], ticking[name] = evaluate(state.law, ticking), held_from_tick(z[place], queue.interval)
+                continue
+            current, after = known[name], evaluate(state.law, known)
+            rate = known["y"] if state.clock == "arrival" else 1.0 / queue.interval if queue.interval else 1.0
+            moved = after if state.clock == "continuous" else (after - current) * rate
+            out[self.at["queue", k, name]] = moved
 
     def _arrivals(
         self, k: int, rates: Sequence[Any], waits: Mapping[int, Any], delays: Any, chosen: Any = ()
@@ -179,8 +200,9 @@ class MarkedLoop:
         acked: Any,
         chosen: Sequence[Any],
         delays: Any,
+        step: float | None,
     ) -> None:
-        """Write the derivatives of the window and the states of a kind of flow into `out`."""
+        """Write the derivatives of the states and the window of a kind of flow, or their next values, into `out`."""
         kind, (D, late) = self.kinds[g], delays
         spared: dict[str, Any] = {"mark": 1.0, "loss": 1.0}
         for k, queue in enumerate(self.queues):
@@ -188,17 +210,21 @@ class MarkedLoop:
                 signal = self.signal(queue, kind)
                 spared[signal] = spared[signal] * (1.0 - delayed(chosen[k][g], D - late[queue.link]))
         known = self._known_by_host(g, z, rtt, 1.0 - spared["mark"], delays)
-        for name in ("w", *kind.states):
+        ticking = dict(known)
+        for name in (*kind.states, "w"):
             current = known[name]
             state = kind.states.get(name)
             law = kind.protocol.source_law if state is None else state.law
-            after = current if law is None else evaluate(law, known)
+            after = current if law is None else evaluate(law, ticking)
             moved = after if state is not None and state.clock == "continuous" else (after - current) * turns
             for signal, unsignaled in spared.items():
                 jump = kind.jumps(signal) if state is None else state.jumps.get(signal)
                 if jump is not None and not (isinstance(unsignaled, float) and unsignaled == 1.0):
                     moved = moved + acked * (1.0 - unsignaled) / kind.s * (evaluate(jump, known) - current)
-            out[self.at["host", g, name]] = moved
+            place = self.at["host", g, name]
+            out[place] = moved if step is None else current + step * moved
+            if step is not None:  # laws of the next states and of the window take this one after the step
+                ticking[name] = held_from_tick(z[place], step)
 
     def _known_by_host(
         self, g: int, z: Sequence[Any], rtt: Any, marked: Any, delays: tuple[float, dict[int, float]]

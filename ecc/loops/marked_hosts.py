@@ -22,7 +22,8 @@ window is the flight size, q_l = sum of w(t - F_l) - C_l D_0 if one kind of flow
 total rate C_l, and at the rate x for a flow. They move its window by [source_law(w) - w] x/w.
 
 If phases are given, disciplines with the clock "interval" step at ticks, z <- law(z), with their measurements: q, q at
-the previous tick, and the mean of y in between. They hold z until the next tick (`ecc.linear.sample_and_hold`).
+the previous tick, and the mean of y in between. They hold z until the next tick (`ecc.linear.sample_and_hold`). In
+discrete time hosts act at ticks, and hold w and h in between: `ecc.loops.marked_rounds`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from ecc.linear import DelaySystem, SampledSystem
 from ecc.linear.sample_and_hold import Clock, SampleAndHold
 from ecc.loops.marked_equations import MarkedLoop
 from ecc.loops.marked_equilibrium import ROUNDING, MarkingEquilibrium, equilibrium_of_marks, settled
+from ecc.loops.marked_rounds import clocks_of_hosts, recurrence_of_rounds
 from ecc.loops.marked_signals import Signal, nominal, system_of, terms_of
 from ecc.network.network import Network
 
@@ -55,6 +57,7 @@ def linearize_marks(
     clocking: str,
     once: bool = False,
     phases: NDArray[np.float64] | None = None,
+    updates: int | None = None,
 ) -> DelaySystem | SampledSystem:
     """Return the linear model; its states are w [bit] and states of hosts, then q [packets] and states of queues.
 
@@ -70,12 +73,15 @@ def linearize_marks(
     phases : ndarray of float, optional
         Shape (n_links,), in [0, 1): disciplines step at ticks (`ecc.linear.sample_and_hold`), the first of them this
         part of an interval after the start, for example 0.5. None: disciplines act continuously.
+    updates : int, optional
+        Hosts act this many times per RTT, for example 1, and hold their windows in between
+        (`ecc.loops.marked_rounds`). None: hosts act continuously.
 
     Raises
     ------
     LinearizationError
         If no equilibrium exists, a law switches at it, or clocking is "ack" and flows are heterogeneous or there are
-        several queues.
+        several queues. If hosts act at ticks and their RTTs have no common multiple.
     ValueError
         If a law takes arguments that are not available, or phases are given and no discipline has a clock.
     """
@@ -96,13 +102,15 @@ def linearize_marks(
     rows = [place for place in range(len(z)) if place not in fixed]
     held = None if phases is None else _Held.of(loop, z, active, phases)
     seen = None if held is None else held.seen
-    moved, chosen, saw = loop.moves(signals, clocking, seen=seen)
-    open_loop, *_ = loop.moves(signals, clocking, open_loop=True, seen=seen)
-    differences = [difference for g in range(len(loop.kinds)) for difference in _differences(loop, g, z)]
+    steps = None if updates is None else [D / updates for D, _ in loop.delays(z.tolist())]
+    ticks = {} if steps is None else clocks_of_hosts(loop, steps)
+    moved, chosen, saw = loop.moves(signals, clocking, seen=seen, steps=steps)
+    open_loop, *_ = loop.moves(signals, clocking, open_loop=True, seen=seen, steps=steps)
+    differences = [difference for g in range(len(loop.kinds)) for difference in _differences(loop, g, z, steps, ticks)]
     notes = _notes(loop, z, active, chosen, spread=held is None)
     if differences:
         notes = (*notes, "differences between flows of one link grow, whether or not their sum does")
-    at_once = moved if held is None else loop.moves(signals, clocking)[0]
+    at_once = moved if held is None and steps is None else loop.moves(signals, clocking)[0]
     static = system_of([(at_once, rows)]).matrices.sum(axis=0)
     for axis in (1, 0):
         static = static / np.maximum(np.abs(static).max(axis=axis, keepdims=True), 1e-300)
@@ -110,6 +118,9 @@ def linearize_marks(
         raise LinearizationError("no single equilibrium: these laws have a line of equilibria, or a larger set")
     if held is not None:
         return held.system(saw, moved, open_loop, rows, differences, notes)
+    if steps is not None:
+        parts = [(moved, open_loop, rows), *((part, part, states) for part, states in differences)]
+        return recurrence_of_rounds(parts, ticks, min(D for D, _ in loop.delays(z.tolist())), notes)
     opened = system_of([(open_loop, rows), *differences])
     return system_of([(moved, rows), *differences], opened, notes)
 
@@ -176,7 +187,13 @@ class _Held:
         return grid.recurrence(terms[0], opened=grid.recurrence(terms[1]), notes=notes)
 
 
-def _differences(loop: MarkedLoop, g: int, z: NDArray[np.float64]) -> list[tuple[list[Any], list[int]]]:
+def _differences(
+    loop: MarkedLoop,
+    g: int,
+    z: NDArray[np.float64],
+    steps: Sequence[float] | None = None,
+    ticks: Mapping[int, Clock] | None = None,
+) -> list[tuple[list[Any], list[int]]]:
     """Return the equations of the difference between two equal flows, unless it decays; queues do not depend on it.
 
     The queue and the RTT are constant, and each flow has a fixed share of the ACKs for either clocking of their sum.
@@ -187,8 +204,13 @@ def _differences(loop: MarkedLoop, g: int, z: NDArray[np.float64]) -> list[tuple
     alone: list[Any] = [
         Signal(float(value), {(place, 0.0, 0): 1.0}) if place in rows else float(value) for place, value in enumerate(z)
     ]
-    moved, *_ = loop.moves(alone, open_loop=True)
-    return [] if system_of([(moved, rows)]).verdict == "stable" else [(moved, rows)]
+    moved, *_ = loop.moves(alone, open_loop=True, steps=steps)
+    system: DelaySystem | SampledSystem
+    if ticks:
+        system = recurrence_of_rounds([(moved, moved, rows)], ticks, loop.delays(z.tolist())[g][0])
+    else:
+        system = system_of([(moved, rows)])
+    return [] if system.verdict == "stable" else [(moved, rows)]
 
 
 def _clock(loop: MarkedLoop, z: NDArray[np.float64], active: Sequence[int]) -> int:

@@ -189,13 +189,14 @@ def test_the_stable_interval_ends_at_the_critical_gain():
     assert found.upper != pytest.approx(spread, rel=1e-6) and found.upper == pytest.approx(spread, rel=0.05)
 
 
-def test_an_analysis_has_both_models():
+def test_an_analysis_has_all_models():
     said = analyze(over(DISCIPLINES["PI2"](1.0)), NET, certify=False)
-    assert [model.time for model in said.models] == ["continuous", "hybrid"]
-    spread, held = (model.margins.gain_margin for model in said.models)
+    assert [model.time for model in said.models] == ["continuous", "discrete", "hybrid"]
+    spread, _, held = (model.margins.gain_margin for model in said.models)
     assert held != spread and held == pytest.approx(spread, rel=0.05)
-    assert not any("spread evenly" in note for note in said.models[1].notes)
-    assert [model.time for model in analyze(over(AVQ(mark=True)), NET, clocking="rate").models] == ["continuous"]
+    assert not any("spread evenly" in note for note in said.models[2].notes)
+    times = [model.time for model in analyze(over(AVQ(mark=True)), NET, clocking="rate").models]
+    assert times == ["continuous", "discrete"]
 
 
 def two_queues(phases, *disciplines):
@@ -243,7 +244,7 @@ def test_what_does_not_step_at_ticks_moves_all_the_time_beside_what_does():
             {"phases": [0.0], "time": "continuous"},
             "phases belong to time='hybrid', got time='continuous'",
         ),
-        (PI(mark=True), {"time": "discrete"}, "hosts over queue disciplines have no discrete model: time must be"),
+        (PI(mark=True), {"updates_per_rtt": 2}, "updates_per_rtt belongs to time='discrete', got time='hybrid'"),
     ],
 )
 def test_what_has_no_hybrid_model_is_refused_in_one_line(discipline, options, message):
