@@ -82,6 +82,12 @@ def test_help_does_not_wait_for_heavy_imports():
             "flows-to and checkpoint need --engine packet, got fluid",
         ),
         (["simulate", "{scenario}", "--engine", "fluid", "--threads", "2"], "threads needs --engine packet, got fluid"),
+        (["simulate", "{scenario}", "--time", "averaged"], "time and clocking need --engine fluid, got packet"),
+        (
+            ["sweep", "{scenario}", "--vary", "seed=1,2", "--clocking", "rate"],
+            "time and clocking need --engine fluid, got packet",
+        ),
+        (["simulate", "{scenario}", "--engine", "fluid", "--time", "hybrid"], "'hybrid' is not one of 'continuous'"),
         (["simulate", "{scenario}", "--slow", "2"], "slow and capture need --engine live, got packet"),
         (["simulate", "{scenario}", "--engine", "live", "--threads", "2"], "threads needs --engine packet, got live"),
         (["simulate", "{scenario}", "--threads", "2"], "threads must be 1 if no delay of a link or access line"),
@@ -325,6 +331,25 @@ def test_simulate_reports_rates_and_queues(engine, scenario, capsys):
     sent = sum(flow["mean_rate"] for flow in summary["flows"])
     assert link["utilization"] == pytest.approx(sent / 10e6, rel=0.1)
     assert summary["transfers"]["rows"] == 0 and "transfers" not in table
+
+
+def test_simulate_and_sweep_take_the_time_of_fluid_runs(scenario, tmp_path, capsys):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    asked = [scenario, "--engine", "fluid", "--time", "averaged", "--json"]
+    assert main(["simulate", *asked, "--out", str(folder / "run.nc")]) == 0
+    assert ecc.Trajectory.load(folder / "run.nc").data.attrs["time"] == "averaged"
+    mean = sum(flow["mean_rate"] for flow in json.loads(capsys.readouterr().out)["flows"])
+    discrete = [scenario, "--engine", "fluid", "--time", "discrete", "--json"]
+    metric = ["--vary", "seed=1", "--metric", "utilization", "--between", "0:2"]
+    utilizations = []
+    for words in (asked, discrete):
+        assert main(["sweep", *words, *metric]) == 0
+        utilizations.append(json.loads(capsys.readouterr().out)[0]["utilization"])
+    assert utilizations[0] == pytest.approx(mean / 10e6, rel=0.01) and utilizations[0] != utilizations[1]
+    target = str(folder / "Snakefile")
+    assert main(["sweep", *asked[:-1], *metric, "--snakefile", target]) == 0
+    assert "--time averaged" in (folder / "Snakefile").read_text()
 
 
 MIXED = """

@@ -248,6 +248,13 @@ class ScenarioRuns:
     arguments : mapping or None
         Arguments of all metrics that accept them: `link`, `flow`, `flows`, `between` (s). `between` is by default the
         last half of the run, and the whole run for metrics that select transfers by their start.
+    options : mapping or None
+        Options of fluid runs, for example {"time": "averaged"}; only with engine "fluid".
+
+    Raises
+    ------
+    ValueError
+        Options with another engine.
 
     Examples
     --------
@@ -260,8 +267,11 @@ class ScenarioRuns:
     engine: str = "packet"
     sample: float | str | None = None
     arguments: Mapping[str, Any] | None = None
+    options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        if self.options and self.engine != "fluid":
+            raise ValueError(f"options must be None for engine={self.engine!r}, got {shown(dict(self.options))}")
         tables = deepcopy(dict(self.scenario))
         for table, key in data_files(tables):
             with suppress(OSError, ValueError):  # `at` reports it
@@ -349,7 +359,7 @@ class ScenarioRuns:
         last_half = {"between": (0.5 * scenario.duration, scenario.duration)}
         arguments = dict(self.arguments or {})
         counts = self.engine == "packet" and any(metric.needs_histogram for metric in chosen.values())
-        options = {"histogram_from": (last_half | arguments)["between"][0]} if counts else {}
+        options = {"histogram_from": (last_half | arguments)["between"][0]} if counts else dict(self.options or {})
         run = import_module(f"ecc.{self.engine}").simulate(scenario, sample=self.sample, **options)
         run.raise_if_incomplete()
         values: dict[str, float] = {}

@@ -10,8 +10,11 @@ import typer
 
 __all__ = [
     "AsJson",
+    "Clocking",
+    "ClockingOfFluid",
     "Dataset",
     "Engine",
+    "FluidTime",
     "Fresh",
     "Jobs",
     "Kept",
@@ -23,6 +26,8 @@ __all__ = [
     "ScenarioFile",
     "Simulator",
     "Time",
+    "TimeOfFluid",
+    "fluid_options",
 ]
 
 
@@ -51,10 +56,36 @@ class Time(StrEnum):
     hybrid = "hybrid"
 
 
+class FluidTime(StrEnum):
+    continuous = "continuous"
+    averaged = "averaged"
+    discrete = "discrete"
+
+
+class Clocking(StrEnum):
+    ack = "ack"
+    rate = "rate"
+
+
 ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Network, protocol, workload, duration.")]
 Sample = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Sampling period. Default: 0.1 s, at most a tenth of the duration."),
+]
+TimeOfFluid = Annotated[
+    FluidTime | None,
+    typer.Option(
+        "--time",
+        help="Fluid runs: continuous (default); averaged: every action is spread evenly over its interval, as in"
+        " continuous linear models; discrete: the recurrence.",
+    ),
+]
+ClockingOfFluid = Annotated[
+    Clocking | None,
+    typer.Option(
+        "--clocking",
+        help="Fluid runs of windows: ack (default): ACKs clock them; rate: sent at the window over the RTT.",
+    ),
 ]
 Names = Annotated[
     list[str] | None,
@@ -84,3 +115,12 @@ OnCluster = Annotated[
         help="Scheduler of a Dask cluster, as tcp://host:8786, whose workers do the work.",
     ),
 ]
+
+
+def fluid_options(engine: StrEnum, time: FluidTime | None, clocking: Clocking | None) -> dict[str, str]:
+    """Return the options of a fluid run; refuse them with another engine."""
+    chosen = {"time": time, "clocking": clocking}
+    options = {name: str(value) for name, value in chosen.items() if value is not None}
+    if options and engine != Engine.fluid:
+        raise ValueError(f"time and clocking need --engine fluid, got {engine}")
+    return options

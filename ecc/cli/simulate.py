@@ -11,7 +11,7 @@ import typer
 
 from ecc._support.files import WriteError
 from ecc.cli.app import FAILED, INTERRUPTED, UNWRITTEN, app
-from ecc.cli.options import AsJson, Sample, ScenarioFile, Simulator
+from ecc.cli.options import AsJson, ClockingOfFluid, Sample, ScenarioFile, Simulator, TimeOfFluid, fluid_options
 from ecc.cli.output import (
     RUN_WRITERS,
     check_folders,
@@ -44,6 +44,8 @@ def simulate(
     scenario: ScenarioFile,
     engine: Annotated[Simulator, typer.Option(help="Simulation engine; live: on real frames.")] = Simulator.packet,
     sample: Sample = None,
+    time: TimeOfFluid = None,
+    clocking: ClockingOfFluid = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the run to a .nc, .csv or .html (figure) file.")
     ] = None,
@@ -124,6 +126,7 @@ def simulate(
     every = as_time(number_or_text(checkpoint_every or _SAVE_EVERY), "checkpoint-every", positive=True)
     if engine != Simulator.live and (slow != 1.0 or capture):
         raise ValueError(f"slow and capture need --engine live, got {engine}")
+    of_fluid = fluid_options(engine, time, clocking)
     check_folders(out=out, flows_to=flows_to, checkpoint=checkpoint, capture=capture, qlog=qlog)
     case = Scenario.from_toml(scenario)
     logs = {} if qlog is None else _logs(qlog, flow or "0", case.network.n_flows)
@@ -132,6 +135,7 @@ def simulate(
         warnings.simplefilter("ignore")  # `stopped` reports the same
         task = bar.add_task(f"{engine} run", total=1.0)
         options: dict[str, Any] = {"sample": quantity_or_none(sample), "record": tuple(record or ())}
+        options |= of_fluid
         options |= {"flows_to": flows_to} if flows_to else {}
         options |= {"engine": "python"} if python else {}
         options |= {"qlog": logs} if logs else {}

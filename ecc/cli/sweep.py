@@ -13,7 +13,17 @@ import typer
 
 from ecc._support.files import WriteError, replacing
 from ecc.cli.app import FAILED, INTERRUPTED, UNWRITTEN, app
-from ecc.cli.options import AsJson, Engine, Jobs, OnCluster, Sample, ScenarioFile
+from ecc.cli.options import (
+    AsJson,
+    ClockingOfFluid,
+    Engine,
+    Jobs,
+    OnCluster,
+    Sample,
+    ScenarioFile,
+    TimeOfFluid,
+    fluid_options,
+)
 from ecc.cli.output import (
     TABLE_WRITERS,
     check_folders,
@@ -53,6 +63,8 @@ def sweep(
     ],
     engine: Annotated[Engine, typer.Option(help="Simulation engine.")] = Engine.packet,
     sample: Sample = None,
+    time: TimeOfFluid = None,
+    clocking: ClockingOfFluid = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
@@ -120,12 +132,14 @@ def sweep(
     metric_options: dict[str, Any] = {"flow": flow} | ({} if link is None else {"link": link})
     metric_options |= {} if flows is None else {"flows": indices_of(flows)}
     metric_options |= {} if between is None else {"between": span_of(between)}
-    runs = _scenario_runs(scenario, metric or DEFAULT_METRICS, engine, sample, metric_options)
+    of_fluid = fluid_options(engine, time, clocking)
+    runs = _scenario_runs(scenario, metric or DEFAULT_METRICS, engine, sample, metric_options, of_fluid)
     grid = _checked_grid(runs, axes, part)
     if snakefile is not None:
         # each option that changes results must be here: the parts of the Snakefile get no others
         options = {"--vary": vary, "--metric": metric, "--link": link, "--flows": flows, "--flow": flow or None}
         options |= {"--engine": None if engine == Engine.packet else engine, "--sample": sample, "--between": between}
+        options |= {"--time": time, "--clocking": clocking}
         table = out or snakefile.with_suffix(".csv")
         _write_snakefile(snakefile, scenario, grid, _option_words(options), table, min(parts, grid.n_runs))
         return 0
@@ -179,7 +193,12 @@ class _WrittenTable(NamedTuple):
 
 
 def _scenario_runs(
-    scenario: Path, metrics: Sequence[str], engine: Engine, sample: str | None, metric_options: dict[str, Any]
+    scenario: Path,
+    metrics: Sequence[str],
+    engine: Engine,
+    sample: str | None,
+    metric_options: dict[str, Any],
+    of_fluid: dict[str, str],
 ) -> ScenarioRuns:
     """Return the function from settings to metrics; refuse metrics that need arguments."""
     from ecc.batch.sweeps import ScenarioRuns
@@ -187,7 +206,7 @@ def _scenario_runs(
     from ecc.scenario import Scenario
 
     tables = Scenario.from_toml(scenario).to_dict()
-    runs = ScenarioRuns(tables, metrics, str(engine), quantity_or_none(sample), metric_options)
+    runs = ScenarioRuns(tables, metrics, str(engine), quantity_or_none(sample), metric_options, of_fluid or None)
     for name in runs.metrics:
         if lacks := lacking(get(name), OF_SWEEPS):
             raise ValueError(

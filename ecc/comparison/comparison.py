@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import first_notes
-from ecc._support.quantity import Quantity, as_number, as_time
+from ecc._support.quantity import Quantity, as_choice, as_number, as_time
 from ecc._support.reports import ProgressCallback, Share
 from ecc.comparison.agreement import Phase, disagreements, linear_models, notes_of, phases
 from ecc.linear import DelaySystem, SampledSystem
@@ -181,6 +181,7 @@ class Comparison:
 
 
 _WINDOW = 1.0  # default averaging time [s]
+_TIMES = ("continuous", "averaged")
 
 
 @check_arguments
@@ -194,6 +195,8 @@ def compare(
     start: str = "empty",
     perturbation: float = 0.0,
     cancel: Callable[[], bool] | None = None,
+    time: str = "continuous",
+    clocking: str = "ack",
 ) -> Comparison:
     """Run a scenario as fluid and as packets, and compare the runs and the models.
 
@@ -212,6 +215,11 @@ def compare(
         Called regularly with a `Progress`: the completed `share` of both runs.
     start, perturbation, cancel
         See `ecc.packet.simulate`; they apply to both engines.
+    time : str, optional
+        Time of the fluid run (`ecc.fluid.simulate`): "continuous", or "averaged", with every action spread evenly over
+        its interval, as in continuous linear models.
+    clocking : str, optional
+        Clocking of windows in the fluid run, "ack" or "rate" (`ecc.fluid.simulate`).
 
     Returns
     -------
@@ -242,13 +250,18 @@ def compare(
     def progressed(before: float, done: float) -> None:
         report(Share(before + 0.5 * done))
 
+    as_choice(time, "time", _TIMES)
     options: dict[str, Any] = {"start": start, "perturbation": perturbation}
+    of_engine: list[tuple[Any, float, dict[str, Any]]] = [
+        (fluid, 0.0, {"time": time, "clocking": clocking}),
+        (packet, 0.5, {}),
+    ]
     as_fluid, as_packets = (
-        engine.simulate(scenario, sample=period, progress=partial(progressed, before), cancel=cancel, **options)
-        for engine, before in ((fluid, 0.0), (packet, 0.5))
+        engine.simulate(scenario, sample=period, progress=partial(progressed, before), cancel=cancel, **options, **own)
+        for engine, before, own in of_engine
     )
-    time, (of_fluid, of_packets) = _common_samples(as_fluid, as_packets)
-    if len(time) < 2:
+    ends, (of_fluid, of_packets) = _common_samples(as_fluid, as_packets)
+    if len(ends) < 2:
         for run in (as_fluid, as_packets):
             run.raise_if_incomplete(samples=2)
         raise ValueError(f"sample must be at most half the duration ({scenario.duration:g} s), got {period:g} s")
@@ -263,10 +276,11 @@ def compare(
             peaks = [float(values.max()) for values in smooth]
             scale = max(*peaks, _PACKETS * packet_size if name == "queue" else 0.0)
             apart = discrepancy[name][:, index] = np.abs(gap) > bar * scale
-            ends = [float(values[-(len(values) // 6 + 1) :].mean()) for values in (a, b)]
+            finals = [float(values[-(len(values) // 6 + 1) :].mean()) for values in (a, b)]
             settled = [
-                float(time[0]) + settling_time(time, values, end, bar, scale or 1.0)  # scale 0: the flow sends nothing
-                for values, end in zip(smooth, ends, strict=True)
+                float(ends[0])
+                + settling_time(ends, values, final, bar, scale or 1.0)  # scale 0: the flow sends nothing
+                for values, final in zip(smooth, finals, strict=True)
             ]
             at = int(np.argmax(np.abs(gap)))
             rows.append(
@@ -278,12 +292,12 @@ def compare(
                     "fluid_peak": peaks[0],
                     "packet_peak": peaks[1],
                     "largest": gap[at],
-                    "at": time[at],
+                    "at": ends[at],
                     "scale": scale,
-                    "first_discrepancy": time[np.argmax(apart)] if apart.any() else np.nan,
+                    "first_discrepancy": ends[np.argmax(apart)] if apart.any() else np.nan,
                     "discrepancy": apart.mean(),
-                    "fluid_end": ends[0],
-                    "packet_end": ends[1],
+                    "fluid_end": finals[0],
+                    "packet_end": finals[1],
                     "fluid_settled": settled[0],
                     "packet_settled": settled[1],
                 }

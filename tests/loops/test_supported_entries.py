@@ -188,11 +188,18 @@ class Paces(WindowProtocol):
     loss_response_law = None
 
 
+class Priced(PIQIRCP):
+    """Hosts that respond once to each rate of a router."""
+
+    fluid_form = SampledPrices()
+
+
 ENGINES: dict[str, tuple[type[Protocol], Callable[[Protocol], tuple[list[Any], tuple[str, ...]]]]] = {
     "equations": (PIQIRCP, fluid()),
     "recurrence": (PIQIRCP, fluid(time="discrete")),
     "stepped": (Overloads, fluid()),
     "sampled": (EMKCAVQ, fluid()),
+    "averaged": (Priced, fluid(time="averaged")),
     "granted": (XCP, fluid()),
     "windows": (Waits, fluid()),
     "integrator": (Waits, fluid(clocking="rate")),

@@ -19,6 +19,10 @@ and with averages of its measurements that lag by T: y, u, N, N_all and d. N_l c
 but not less than 1, and u_l is the arrival rate of the others; a link that is not a bottleneck of any flow counts as
 empty.
 
+With `time` "averaged" these are also the equations of hosts that act once for each price or in steps (`SampledPrices`,
+`SteppedRates`), whose actions are then spread evenly over T. All other routers without a state take present values
+instead of averages. These equations have the linear form of `ecc.linearize(time="continuous")`.
+
 Fluid has propagation delays and the delays of the queues on its path, first in, first out; a busy link serves it at its
 capacity. A header reads R_l as it leaves link l for the wire. d_l is the mean of the RTTs in the headers that arrive at
 l (each is the last one that its sender measured), weighted by rates as packets weight it, or the largest
@@ -30,12 +34,14 @@ a flow sends from its first feedback on, one RTT after its start; if not, it sen
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc.contract.choices import SOURCE_CLOCKS
+from ecc.contract.forms import SampledPrices, SteppedRates
 from ecc.contract.protocol import Protocol
 from ecc.contract.states import State
 from ecc.contract.values import clock_of_states, states_of
@@ -61,7 +67,8 @@ class _Parts(NamedTuple):
     """What the equations of a network are made of, and where each quantity is in the state of the integration.
 
     `block`: quantity -> its part of the state; `size`: length of the state. `reads`: 1.0 for each of `MEASURED` that a
-    law reads, else 0.0. `measures`: whether averages of measurements are states.
+    law reads, else 0.0. `measures`: whether averages of measurements are states. `instant`: whether their integrals are
+    states instead, so that laws get their present values.
     """
 
     protocol: Protocol
@@ -71,6 +78,7 @@ class _Parts(NamedTuple):
     states: Mapping[str, State]
     interval: float
     measures: bool
+    instant: bool
     reads: FloatArray
     block: dict[str, slice]
     size: int
@@ -148,7 +156,12 @@ def _parts(problem: Problem) -> _Parts:
     protocol, fluid = problem.protocol, problem.fluid
     states = _states_of(protocol)
     laws = CompiledLaws(protocol, shared=problem.shared, checked=False)
+    interval = float(protocol.params()["interval"])
     initial = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
+    form = protocol.fluid_form
+    if isinstance(form, SteppedRates) and problem.point is None:
+        lowest = (protocol.floor or 1.0) * 8.0 * fluid.packet_size / interval
+        initial = replace(initial, x=np.maximum(lowest, form.opening_rate))
     L, G = fluid.n_links, fluid.n_groups
     measures = not laws.remembers or laws.announce != 0 or laws.priority != 0
     blocks = {
@@ -168,8 +181,9 @@ def _parts(problem: Problem) -> _Parts:
     reads = np.array([float(name in read) for name in MEASURED])
     ends = np.cumsum([0, *blocks.values()])
     block = {name: slice(int(a), int(b)) for name, a, b in zip(blocks, ends[:-1], ends[1:], strict=True)}
-    interval = float(protocol.params()["interval"])
-    return _Parts(protocol, fluid, laws, initial, states, interval, measures, reads, block, int(ends[-1]))
+    averages = isinstance(form, SampledPrices | SteppedRates) or laws.announce != 0 or not signals
+    instant = problem.averaged and not averages
+    return _Parts(protocol, fluid, laws, initial, states, interval, measures, instant, reads, block, int(ends[-1]))
 
 
 def _header(parts: _Parts) -> dict[str, int]:
@@ -197,6 +211,7 @@ def _header(parts: _Parts) -> dict[str, int]:
         "per_flow": protocol.rtt_weights == "flows",
         "counts_all": any(takes(law, "N_all") for law in laws.by_name.values()),
         "early": protocol.stamping == "arrival",
+        "instant": parts.instant,
         "clock": SOURCE_CLOCKS.index(protocol.source_clock),
         "host_states": len(parts.states),
         "states_law": laws.states,
@@ -216,7 +231,7 @@ def _float_arrays(parts: _Parts, schedule: _Schedule) -> dict[str, Any]:
         "interval": [parts.interval],
         "opens": initial.opens,
         "stops": fluid.stop,
-        "floor": fluid.floor(parts.protocol),
+        "floor": _floor(parts),
         "members": fluid.members,
         "packet": 8.0 * fluid.packet_size,
         "wire": fluid.wire,
@@ -243,9 +258,17 @@ def _float_arrays(parts: _Parts, schedule: _Schedule) -> dict[str, Any]:
         "bottleneck": np.full(G, -1.0),
         "reads": parts.reads,
         "failed": np.zeros(3),
+        "measured_before": initial.measured,
         "advertises_from": initial.advertises_from,
         "left_at": np.zeros(crossings),
     }
+
+
+def _floor(parts: _Parts) -> FloatArray:
+    """Return the minimum of each group in an RTT without queues [bit]; that of `SteppedRates` is one of an interval."""
+    floor = parts.fluid.floor(parts.protocol)
+    stepped = isinstance(parts.protocol.fluid_form, SteppedRates)
+    return floor * parts.fluid.rtt / parts.interval if stepped else floor
 
 
 def _integer_arrays(parts: _Parts, schedule: _Schedule) -> dict[str, Any]:
@@ -270,9 +293,9 @@ def _start(problem: Problem, parts: _Parts) -> _Start:
         lowest = MIN_SHARE * fluid.capacity if initial.announces_first else initial.lowest  # a rate of 0 could not grow
         lower[block["state"]], upper[block["state"]] = lowest, initial.highest
     if parts.measures:
-        y[block["measured"]] = initial.measured.ravel()
+        y[block["measured"]] = 0.0 if parts.instant else initial.measured.ravel()
         for row, name in enumerate(MEASURED):
-            if parts.reads[row] != 0.0:
+            if parts.reads[row] != 0.0 and not parts.instant:
                 of_link = rtol * MIN_SHARE * (fluid.capacity if name in ("y", "u") else np.ones(L))
                 absolute[block["measured"]][row * L : (row + 1) * L] = of_link
     y[block["queue"]] = initial.queue

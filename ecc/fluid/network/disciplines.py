@@ -4,6 +4,7 @@ For a discipline with probability_law P and states v, at a link with arrival rat
 
     v <- v + n [law(v, ...) - v]           "arrival": n = y h packets arrive in a step h, several times if n > 1
     v <- law(v, y averaged, ...)           "interval": at its ticks
+    v <- v + h/T [law(v, ...) - v]         "interval", if every action is spread evenly; q_prev is then q(t - T)
     v <- v + h law(v, ...)                 "continuous"
     P  = probability_law(v, q, q_prev, y, C)
 
@@ -25,7 +26,7 @@ from ecc.contract.records import param_record
 from ecc.contract.states import State
 from ecc.contract.values import states_of
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, optimized, unpacker
-from ecc.fluid.network.curves import Paths
+from ecc.fluid.network.curves import Paths, at
 from ecc.fluid.network.departures import HOOKS
 from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.laws import compile_lines, finite, hook_arguments
@@ -50,7 +51,7 @@ __all__ = [
 
 _OF_STATES = ("q", "q_prev", "y", "y_passed", "C", "T")
 _SUPPLIED = (*_OF_STATES, "scalable")
-_Q, _Q_PREV, _Y, _Y_PASSED, _C, _T, _SCALABLE, _CAME, _STEP, _RESULT, _STATES = range(11)
+_Q, _Q_PREV, _Y, _Y_PASSED, _C, _T, _SCALABLE, _CAME, _STEP, _SHARE, _RESULT, _STATES = range(12)
 _RECORD, _PARAMS, _ARRIVE, _TICK, _PROBABILITY = range(5)
 _MAX_SINGLE = 64  # maximum number of packets of a step taken one by one; larger numbers are taken in batches
 _TRICKLE = 1e-3  # minimum rate, as a share of the capacity: laws can divide by it, and states on "arrival" never stop
@@ -75,6 +76,7 @@ class Disciplines(NamedTuple):
     marked: FloatRows  # (n_links, n_times) [bit]: marked so far
     span: int  # steps of the shortest RTT
     early: FloatRows  # (n_crossings, n_times) [bit]: dropped by disciplines so far, per flow of the group
+    spread: int  # whether states on "interval" move evenly over their interval, and not at its ticks
 
 
 class Compiled(NamedTuple):
@@ -154,11 +156,18 @@ def without() -> Disciplines:
         rows,
         1,
         rows,
+        0,
     )
 
 
 def disciplines_of(
-    at_links: Sequence[Protocol | None], ecn: Sequence[int], paths: Paths, grid: Grid, ticks: Any, rtt: float
+    at_links: Sequence[Protocol | None],
+    ecn: Sequence[int],
+    paths: Paths,
+    grid: Grid,
+    ticks: Any,
+    rtt: float,
+    averaged: bool = False,
 ) -> tuple[Disciplines, Compiled]:
     """Return the disciplines of all links, at the start of a run.
 
@@ -174,13 +183,16 @@ def disciplines_of(
         Time of the first tick of each router, in intervals.
     rtt : float, s
         Shortest RTT.
+    averaged : bool, optional
+        Whether states on "interval" move evenly over their interval.
     """
     if not any(at_links):
         return without(), Compiled({}, [])
     names = list(dict.fromkeys(name for discipline in at_links if discipline for name in discipline.states))
     columns = {name: _STATES + k for k, name in enumerate(names)}
     layout = np.dtype(
-        [(name, "f8") for name in (*_SUPPLIED, "came", "step", "result")] + [(f"state_{name}", "f8") for name in names]
+        [(name, "f8") for name in (*_SUPPLIED, "came", "step", "share", "result")]
+        + [(f"state_{name}", "f8") for name in names]
     )
     L = len(at_links)
     records, addresses = np.zeros((L, _STATES + len(names))), np.zeros((L, 5), np.int64)
@@ -194,13 +206,14 @@ def disciplines_of(
         if discipline is None:
             continue
         params, record = discipline.params(), param_record(discipline)
-        code = _compiled(discipline, layout, record.dtype)
+        code = _compiled(discipline, layout, record.dtype, averaged)
         owners += [record, code]
         addresses[link, :2] = records[link].ctypes.data, record.ctypes.data
         addresses[link, 2:] = [code[name] if name in code else 0 for name in ("arrive", "tick", "probability")]
         packet[link] = 8.0 * params["packet_size"]
         interval[link] = params.get("interval", np.inf) if addresses[link, _TICK] != 0 else np.inf
         records[link, _T] = params.get("interval", grid.h)
+        records[link, _SHARE] = grid.h / records[link, _T]
     due = np.where(np.isfinite(interval), np.where(np.isfinite(interval), interval, 1.0) * ticks, np.inf)
     return Disciplines(
         addresses,
@@ -218,6 +231,7 @@ def disciplines_of(
         np.zeros((L, grid.rows)),
         max(1, round(rtt / grid.h)),
         np.zeros((len(codes), grid.rows)),
+        int(averaged),
     ), Compiled(columns, owners)
 
 
@@ -253,7 +267,7 @@ def begin(
             disciplines.records[link, _Q_PREV] = point.queues[link] / disciplines.packet[link]
 
 
-def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]) -> CompiledHooks:
+def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any], averaged: bool) -> CompiledHooks:
     """Return the code of the laws: `arrive` for a step, `tick` for an interval, and `probability`."""
     states = discipline.states
     lines: dict[str, list[str]] = {"arrive": [], "tick": [], "probability": []}
@@ -267,7 +281,7 @@ def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]
         following = {
             "arrival": f"{now} + record.came * ({by_law} - {now})",
             "continuous": f"{now} + record.step * {by_law}",
-            "interval": by_law,
+            "interval": f"{now} + record.share * ({by_law} - {now})" if averaged else by_law,
         }[state.clock]
         return f"{now} = min(max(finite({following}), lowest_{name}), highest_{name})"
 
@@ -325,7 +339,12 @@ def choose(disciplines: Any, paths: Any, curves: Any, link: int, i: int, t: floa
             record[_CAME], record[_STEP] = n / parts, h / parts
             for _ in range(parts):
                 status = max(status, abs(call(addresses[_ARRIVE], (pointer, pointer, params, pointer))))
-        if t >= disciplines.due[link] - 1e-9 * h:
+        if disciplines.spread != 0:
+            if addresses[_TICK] != 0:
+                earlier = max(0.0, i - record[_T] / h)
+                record[_Q_PREV] = (at(into, earlier) - at(out, earlier)) / s
+                status = max(status, abs(call(addresses[_TICK], (pointer, pointer, params, pointer))))
+        elif t >= disciplines.due[link] - 1e-9 * h:
             before = disciplines.ticked[link]
             record[_Y] = (into[i] + lost[i] - into[before] - lost[before]) / (s * h * max(1, i - before))
             status = max(status, abs(call(addresses[_TICK], (pointer, pointer, params, pointer))))

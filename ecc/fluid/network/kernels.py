@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from ecc.contract.entries import Taken
-from ecc.fluid.network.supported_entries import EQUATIONS, GRANTED, RECURRENCE, SAMPLED, STEPPED
+from ecc.fluid.network.supported_entries import AVERAGED, EQUATIONS, GRANTED, RECURRENCE, SAMPLED, STEPPED
 
 __all__ = ["kernel_of"]
 
@@ -22,7 +22,7 @@ def kernel_of(taken: Taken) -> ModuleType:
     -----
     Kernels are imported here, one at a time: each compiles or loads its own code.
     """
-    if taken is EQUATIONS:
+    if taken is EQUATIONS or taken is AVERAGED:
         from ecc.fluid.network import continuous
 
         return continuous

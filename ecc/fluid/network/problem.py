@@ -48,6 +48,8 @@ class Problem:
         Relative tolerance, if steps are not fixed.
     ack_clocked : bool
         Whether ACKs clock windows; if not, flows send at the rate w/D.
+    averaged : bool
+        Whether every action is spread evenly over its interval, instead of acting at ticks.
     seed : int
         Seed of random losses, if windows detect them.
     delays : StepDelays or None
@@ -73,6 +75,7 @@ class Problem:
     records: bool = False
     rtol: float = 1e-6
     ack_clocked: bool = True
+    averaged: bool = False
     seed: int = 0
     delays: StepDelays | None = None
     disciplines: Sequence[Protocol | None] = ()

@@ -1,9 +1,9 @@
 """The right-hand side of a network of fluids, compiled: laws by address, all other data in two flat arrays.
 
 State: R of routers (links, if the router law has memory), their measurements (five numbers a link, if a law is called
-as a header is stamped), queues, cumulative arrivals and drops (links), x (groups, if the source law has memory) and
-other states of hosts (groups, state by state); then, without a stored history, cumulative sent, delivered and lost
-(groups). Rates are bit/s, queues and sums bits.
+as a header is stamped: averages, or, if `instant`, integrals of present values), queues, cumulative arrivals and drops
+(links), x (groups, if the source law has memory) and other states of hosts (groups, state by state); then, without a
+stored history, cumulative sent, delivered and lost (groups). Rates are bit/s, queues and sums bits.
 
 Fluid keeps its order in queues: departures from link l at time u had entered it at e, with e + q_l(e)/C_l = u. Walking
 back along a path from queue to queue gives the time at which the data that arrive now were sent, and the feedback that
@@ -25,7 +25,7 @@ __all__ = ["HEADER", "HINTS_PER_CROSSING", "network_rates"]
 HEADER = (
     "table", "links", "groups", "remembers", "measures", "by_flow", "memory", "stepping", "lagged_arrivals",
     "lagged_feedback", "router", "source", "announce", "priority", "combine", "longest", "clock",
-    "windows", "by_rtt", "per_flow", "counts_all", "early", "host_states", "states_law",
+    "windows", "by_rtt", "per_flow", "counts_all", "early", "instant", "host_states", "states_law",
     # arrays in the state
     "state", "measured", "queue", "arrived", "dropped", "source_state", "host", "sent", "delivered", "lost",
     # arrays in numbers
@@ -33,7 +33,7 @@ HEADER = (
     "interval", "opens", "stops", "floor", "members", "packet", "wire", "forward", "backward",
     "steady", "min_count", "reaches", "survives", "acks_kept", "router_floor",
     "record", "params", "arrival", "before", "weighted", "responsive", "other", "bottlenecked", "crossing",
-    "loss", "share", "reads", "failed",
+    "loss", "share", "reads", "failed", "measured_before",
     "round_trip", "bottleneck", "advertises_from", "left_at",
     # arrays in indices
     "crossings", "crossing_link", "responds", "changes",
@@ -63,6 +63,7 @@ HEADER = (
     PER_FLOW,
     COUNTS_ALL,
     EARLY,
+    INSTANT,
     HOST_STATES,
     STATES_LAW,
     STATE,
@@ -107,6 +108,7 @@ HEADER = (
     SHARE,
     READS,
     FAILED,
+    MEASURED_BEFORE,
     ROUND_TRIP,
     BOTTLENECK,
     ADVERTISES_FROM,
@@ -304,23 +306,32 @@ def _present(u: float, link: int, numbers: Any, indices: Any) -> Any:
 
 
 @compiled
+def _measured(w: Any, y: Any, u: float, link: int, row: int, slot: int, numbers: Any, indices: Any) -> Any:
+    """Return a measurement of a router at u: its average, or, if `instant`, its value, the slope of its integral."""
+    offset = row * indices[LINKS] + link
+    if indices[INSTANT] == 0:
+        return value_at(w, y, indices[MEASURED] + offset, u, slot)
+    if u <= w.clock[START]:
+        return numbers[indices[MEASURED_BEFORE] + offset]
+    return slope_at(w, indices[MEASURED] + offset, u, slot)
+
+
+@compiled
 def _advertised(w: Any, y: Any, u: float, link: int, x: float, slot: int, numbers: Any, indices: Any) -> Any:
     """Return (status, feedback, priority) that a link stamps at u into the header of a flow at rate x."""
     R = value_at(w, y, indices[STATE] + link, u, slot) if indices[REMEMBERS] != 0 else 0.0
     if indices[MEASURES] == 0:
         return 0, R, 0.0
     record = indices[RECORD]
-    links = indices[LINKS]
-    at = indices[MEASURED] + link
-    numbers[record + _Y] = value_at(w, y, at, u, slot)
+    numbers[record + _Y] = _measured(w, y, u, link, 0, slot, numbers, indices)
     if numbers[record + _Y] <= 0.0:
         return 0, 0.0, -inf
-    numbers[record + _U] = value_at(w, y, at + links, u, slot)
-    numbers[record + _N] = value_at(w, y, at + 2 * links, u, slot)
-    numbers[record + _N_ALL] = value_at(w, y, at + 3 * links, u, slot)
+    numbers[record + _U] = _measured(w, y, u, link, 1, slot, numbers, indices)
+    numbers[record + _N] = _measured(w, y, u, link, 2, slot, numbers, indices)
+    numbers[record + _N_ALL] = _measured(w, y, u, link, 3, slot, numbers, indices)
     if indices[COUNTS_ALL] != 0:  # count new flows at once, so that shares do not exceed the capacity
         numbers[record + _N_ALL] = max(numbers[record + _N_ALL], _present(u, link, numbers, indices))
-    numbers[record + _D] = value_at(w, y, at + 4 * links, u, slot)
+    numbers[record + _D] = _measured(w, y, u, link, 4, slot, numbers, indices)
     numbers[record + _Q] = max(0.0, value_at(w, y, indices[QUEUE] + link, u, slot))
     numbers[record + _Y_PREV] = numbers[record + _Y]
     priority = 0.0
@@ -544,6 +555,28 @@ def _idle_rtt(t: float, link: int, numbers: Any, indices: Any) -> Any:
     return total / n_flows if n_flows > 0.0 else 0.0
 
 
+@compiled
+def _measure(y: Any, link: int, rate: float, out: Any, numbers: Any, indices: Any) -> None:
+    """Write the derivatives of the measurements of a router: those of averages, or, if `instant`, of integrals."""
+    at, links = indices[MEASURED] + link, indices[LINKS]
+    reads = indices[READS]  # 0 for measurements that no law reads: they would escape error control
+    if indices[INSTANT] != 0:
+        out[at] = rate
+        out[at + links] = numbers[reads + 1] * numbers[indices[OTHER] + link]
+        out[at + 2 * links] = numbers[reads + 2] * numbers[indices[BOTTLENECKED] + link]
+        out[at + 3 * links] = numbers[reads + 3] * numbers[indices[CROSSING] + link]
+        out[at + 4 * links] = numbers[reads + 4] * numbers[indices[WEIGHTED] + link]
+        return
+    lag = numbers[indices[INTERVAL]]
+    if indices[BY_RTT] != 0 and numbers[indices[WEIGHTED] + link] > 0.0:
+        lag = 0.5 * numbers[indices[WEIGHTED] + link]
+    out[at] = (rate - y[at]) / lag
+    out[at + links] = numbers[reads + 1] * (numbers[indices[OTHER] + link] - y[at + links]) / lag
+    out[at + 2 * links] = numbers[reads + 2] * (numbers[indices[BOTTLENECKED] + link] - y[at + 2 * links]) / lag
+    out[at + 3 * links] = numbers[reads + 3] * (numbers[indices[CROSSING] + link] - y[at + 3 * links]) / lag
+    out[at + 4 * links] = numbers[reads + 4] * (numbers[indices[WEIGHTED] + link] - y[at + 4 * links]) / lag
+
+
 @entry_point
 def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> Any:
     """Write the derivative of the state of a network; return 0, or the status of a law that failed."""
@@ -623,16 +656,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
         else:
             numbers[weighted + link] = _idle_rtt(t, link, numbers, indices)
         if indices[MEASURES] != 0:
-            at = indices[MEASURED] + link
-            lag = T
-            if indices[BY_RTT] != 0 and numbers[weighted + link] > 0.0:
-                lag = 0.5 * numbers[weighted + link]
-            reads = indices[READS]  # 0 for measurements that no law reads: they would escape error control
-            out[at] = (rate - y[at]) / lag
-            out[at + links] = numbers[reads + 1] * (numbers[other + link] - y[at + links]) / lag
-            out[at + 2 * links] = numbers[reads + 2] * (numbers[bottlenecked + link] - y[at + 2 * links]) / lag
-            out[at + 3 * links] = numbers[reads + 3] * (numbers[crossing + link] - y[at + 3 * links]) / lag
-            out[at + 4 * links] = numbers[reads + 4] * (numbers[weighted + link] - y[at + 4 * links]) / lag
+            _measure(y, link, rate, out, numbers, indices)
         if indices[REMEMBERS] != 0:
             at = indices[STATE] + link
             out[at] = 0.0

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Prepared", "prepare", "run_together", "simulate"]
 
-_TIMES = ("continuous", "discrete")
+_TIMES = ("continuous", "averaged", "discrete")
 _STARTS = ("empty", "equilibrium")
 _CLOCKINGS = ("ack", "rate")
 _SIGNALS = ("rate", "random")
@@ -68,6 +68,10 @@ def simulate(
     steps (stepped_rates), sources that respond to prices of intervals (sampled_prices), and hosts that are machines of
     states (machines, a part of windows).
 
+    Averaged runs spread every action evenly over its interval, T x' = law - x, also for protocols with a `fluid_form`,
+    and for routers and queue disciplines of windows. These are the equations whose linear form is
+    `ecc.linearize(time="continuous")`. Protocols of which no part acts at ticks have the same run with both times.
+
     Parameters
     ----------
     scenario : Scenario
@@ -95,9 +99,9 @@ def simulate(
     cancel : callable, optional
         Called at intervals; the run ends if it returns True, for example `threading.Event().is_set`.
     time : str, optional
-        "continuous" or "discrete".
+        "continuous", "averaged" (no interval has a beginning or an end) or "discrete".
     rtol : float, in [1e-13, 0.1], optional
-        Relative tolerance of the continuous solver; not used for windows.
+        Relative tolerance of the solver of differential equations; not used for windows.
     delays : tuple of two array_like, optional
         (forward, backward), for discrete runs: integer numbers of control intervals, >= 0 from each flow to each link
         and >= 1 back, that broadcast to (period, n_flows, n_links). Row n % period holds for the arrivals of step n, so
@@ -330,6 +334,7 @@ def prepare(
         records=len(record) > 0,
         rtol=tolerance,
         ack_clocked=clocking == "ack",
+        averaged=time == "averaged",
         seed=scenario.seed,
         delays=table,
         disciplines=parts.disciplines,
@@ -425,9 +430,13 @@ def _check_hosts(options: _Options, parts: _Parts) -> None:
         raise ValueError(f"start must be 'empty' for hosts that are machines of states, got {shown(start)}")
     if clocking != "ack" and not (parts.windows or protocol.windowed):
         raise ValueError(f"clocking applies to window protocols only, got {shown(clocking)}")
-    if parts.windows and time != "continuous":
+    if parts.machines and time == "averaged":
+        raise ValueError("time must be 'continuous' for hosts that are machines of states, got 'averaged'")
+    if parts.windows and time == "discrete":
         raise ValueError(f"time must be 'continuous' for the windows of {kind.__name__}, got {shown(time)}")
-    if time != "continuous" and "stamping" in kind.__dataclass_fields__ and protocol.stamping != "departure":
+    if time == "averaged" and clocking == "ack" and kind_of(protocol) is Kind.GRANTED_WINDOWS:
+        raise ValueError(f"clocking must be 'rate' for time='averaged' of {kind.__name__}, got 'ack'")
+    if time == "discrete" and "stamping" in kind.__dataclass_fields__ and protocol.stamping != "departure":
         raise ValueError(f"time must be 'continuous' for stamping={protocol.stamping!r}, got {shown(time)}")
     if parts.windows and options.rates is not None:
         raise ValueError(
@@ -441,8 +450,10 @@ def _check_links(scenario: Scenario, options: _Options, parts: _Parts) -> None:
     """Raise for options that the impairments and queue disciplines of a scenario do not support."""
     if parts.windows and any(loss.acks_of is not None for loss in parts.losses):
         raise ValueError("acks_of must be None for windows as fluid: the next ACK also reports the data of a lost ACK")
+    if options.time == "averaged":
+        _check_departures(parts.disciplines)
     if options.time == "discrete" and len(parts.losses) < len(scenario.impairments):
-        raise ValueError("schedules of capacities belong to time='continuous', got 'discrete'")
+        raise ValueError("schedules of capacities need time='continuous' or 'averaged', got 'discrete'")
     if any(parts.disciplines) and parts.losses and options.start != "empty":
         raise ValueError(
             "start must be 'empty' for a fluid run over queue disciplines with random losses, got "
@@ -452,12 +463,24 @@ def _check_links(scenario: Scenario, options: _Options, parts: _Parts) -> None:
         raise ValueError(f"signals must be 'rate' if no link has a queue discipline, got {shown(options.signals)}")
 
 
+def _check_departures(disciplines: Sequence[Protocol | None]) -> None:
+    """Raise for disciplines with hooks on departures: hooks act packet by packet, and no average of them is known."""
+    from ecc.fluid.network.disciplines import chooses_departures
+
+    for discipline in disciplines:
+        if discipline is not None and chooses_departures(discipline):
+            raise ValueError(
+                f"time must be 'continuous' over {type(discipline).__name__}, which chooses departures, got 'averaged'"
+            )
+
+
 def _check_losses_and_unresponsive_flows(options: _Options, parts: _Parts) -> None:
     """Raise for random losses and unresponsive flows that the fluid of the other options does not support."""
     unresponsive = parts.steady.any()
     if (unresponsive or parts.losses) and (options.time == "discrete" or (parts.windows and unresponsive)):
         raise ValueError(
-            "unresponsive flows need a protocol that sets rates and time='continuous'; losses need time='continuous'"
+            "unresponsive flows need a protocol that sets rates and time='continuous' or 'averaged'; losses need time="
+            "'continuous' or 'averaged'"
         )
     if unresponsive and (options.rates is not None or options.start != "empty"):
         raise ValueError(f"start must be 'empty' for a fluid run with unresponsive flows, got {shown(options.start)}")
@@ -571,7 +594,11 @@ def _recordable(protocol: Protocol, taken: Taken, disciplines: Sequence[Protocol
         keeps_state = True
     if taken is supported_entries.RECURRENCE:
         keeps_rate = True
-    states = [f"flow.{name}" for name in protocol.states] if taken is supported_entries.EQUATIONS else []
+    states = (
+        [f"flow.{name}" for name in protocol.states]
+        if taken in (supported_entries.EQUATIONS, supported_entries.AVERAGED)
+        else []
+    )
     return ["flow.x"] * keeps_rate + ["link.R"] * keeps_state + states
 
 

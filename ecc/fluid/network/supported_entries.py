@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ecc.contract.entries import Taken
 from ecc.contract.kinds import Kind, kind_of, router_takes, sets_windows, source_takes, steps_from_rate
 from ecc.contract.protocol import Protocol
 
-__all__ = ["EQUATIONS", "GRANTED", "MACHINES", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS", "taken_by"]
+__all__ = ["AVERAGED", "EQUATIONS", "GRANTED", "MACHINES", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS", "taken_by"]
 
 _MEASURED = ("u", "N", "N_all", "q", "C", "d", "T", "p")
 _ALL_THE_TIME = "routers act on averages and queues at every moment here; in packets, by intervals"
@@ -52,6 +54,17 @@ EQUATIONS = Taken(
     of_states=(*_SOURCE, "s"),
 )
 """Declaration supported by `ecc.fluid.network.continuous`."""
+
+AVERAGED = replace(
+    EQUATIONS,
+    engine="an averaged fluid run",
+    instead={
+        "fluid_form": "routers and hosts spread every action over its interval here, and wait for no interval; in "
+        "packets, they act at its end (time='continuous' has their timing)",
+        **_LIMITED,
+    },
+)
+"""Declaration supported by `ecc.fluid.network.continuous` for `time` "averaged"."""
 
 RECURRENCE = Taken(
     "a recurrence",
@@ -193,7 +206,7 @@ def taken_by(protocol: Protocol, time: str, ack_clocked: bool) -> Taken:
     ----------
     protocol : Protocol
     time : str
-        "continuous" or "discrete".
+        "continuous", "averaged" or "discrete".
     ack_clocked : bool
         Whether ACKs clock windows.
 
@@ -203,8 +216,11 @@ def taken_by(protocol: Protocol, time: str, ack_clocked: bool) -> Taken:
         If its `fluid_form` has a wrong type.
     """
     kind = kind_of(protocol)
-    if kind is not Kind.STATE_MACHINE and not sets_windows(protocol) and time == "discrete":
+    sets_rates = kind is not Kind.STATE_MACHINE and not sets_windows(protocol)
+    if sets_rates and time == "discrete":
         return RECURRENCE
+    if sets_rates and time == "averaged":
+        return AVERAGED
     if kind is Kind.GRANTED_WINDOWS and not ack_clocked:
         return EQUATIONS
     return _TAKEN_OF.get(kind, EQUATIONS)

@@ -132,6 +132,9 @@ class Routers(NamedTuple):
     due: Floats  # [s], next tick
     ticked: Integers  # last tick, row of the grid
     queue_sum: Floats  # sum of the queue over the rows since the last tick
+    mean: FloatRows  # (n_routers, 2): averages of arrivals [bit/s] and of the queue, if intervals are spread evenly
+    share: Floats  # share of an interval that a step of the grid moves, if intervals are spread evenly; 0: they are not
+    remembers: Integers  # whether the router law takes the state
 
 
 class Sources(NamedTuple):
@@ -657,6 +660,8 @@ def _move_router(paths: Any, curves: Any, rules: Any, routers: Any, k: int, step
     into, out, lost = curves.into[link], curves.out[link], curves.link_drops[link]
     routers.advertised[k, i] = routers.advertised[k, i - 1]
     routers.queue_sum[k] += into[i] - out[i]
+    if routers.share[k] > 0.0:
+        return _spread_router(paths, curves, rules, routers, k, step)
     if step.t < routers.due[k] - 1e-9 * step.h:
         return 0
     ticked, pointers = routers.ticked[k], _pointers(routers.addresses[k])
@@ -673,6 +678,32 @@ def _move_router(paths: Any, curves: Any, rules: Any, routers: Any, k: int, step
             return status
     routers.advertised[k, i] = record[_RESULT]
     routers.queue_sum[k], routers.ticked[k], routers.due[k] = 0.0, i, routers.due[k] + routers.interval[k]
+    return status
+
+
+@optimized
+def _spread_router(paths: Any, curves: Any, rules: Any, routers: Any, k: int, step: Any) -> Any:
+    """Move the averages and the state of a router by the share of an interval that a step is; return a status."""
+    i, link, record, mean, share = step.i, routers.link[k], rules.record, routers.mean[k], routers.share[k]
+    into, out, lost, pointers = (
+        curves.into[link],
+        curves.out[link],
+        curves.link_drops[link],
+        _pointers(routers.addresses[k]),
+    )
+    mean[0] += share * ((into[i] + lost[i] - into[i - 1] - lost[i - 1]) / step.h - mean[0])
+    mean[1] += share * (into[i] - out[i] - mean[1])
+    record[_R], record[_Y], record[_Q_MEAN] = routers.state[k], mean[0], mean[1]
+    record[_Q], record[_C], record[_T] = into[i] - out[i], paths.capacity[link, i], routers.interval[k]
+    status = _call_law(routers.law[k], pointers, rules.failed, ROUTER, link, step.t)
+    if status != 0:
+        return status
+    moved = share if routers.remembers[k] != 0 else 1.0
+    routers.state[k] += moved * (record[_RESULT] - routers.state[k])
+    record[_R] = routers.advertised[k, i] = routers.state[k]
+    if routers.announce[k] != 0:
+        status = _call_law(routers.announce[k], pointers, rules.failed, ANNOUNCE, link, step.t)
+        routers.advertised[k, i] = record[_RESULT]
     return status
 
 

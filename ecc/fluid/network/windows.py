@@ -20,7 +20,8 @@ losses among these data, and the feedback R. R is the sum of the feedback of the
 feedback of a link is the result of its `router_law` for the queue found on arrival, the part of the queue that belongs
 to the flow, and the share of simultaneous arrivals that was lost. If laws of routers need averages over intervals (y,
 q_mean, a state R), the routers compute the feedback at their ticks and advertise it until the next one. Between trains
-nothing is acknowledged, and no law is called.
+nothing is acknowledged, and no law is called. If every action is spread evenly (`time` "averaged"), averages and states
+of routers and disciplines move at every moment instead: T m' = y - m, T R' = law(R, m, ...) - R.
 
 Random losses remove a share of the departures of a link. A flow with a `loss_response_law` detects a loss once queues
 have dropped half a packet: ACKs admit as much as has left, therefore a full queue drops the growth of each flow's
@@ -136,20 +137,27 @@ def _averages(protocol: Protocol, laws: CompiledLaws) -> bool:
     return bool(averaged) or laws.announce != 0
 
 
+def _measured(fluid: FluidNetwork, link: int, point: Equilibrium | None) -> tuple[float, float]:
+    """Return the arrivals [bit/s] and the queue [bit] of a link before the start: none, or those of the equilibrium."""
+    if point is None:
+        return 0.0, 0.0
+    arrivals = sum(
+        members * point.rates[flow]
+        for members, flow, route in zip(fluid.members, fluid.first_flow, fluid.routes, strict=True)
+        if link in route
+    )
+    return arrivals, 0.0 if point.queue is None else float(point.queue[link])
+
+
 def _announced(
     protocol: Protocol, fluid: FluidNetwork, link: int, interval: float, point: Equilibrium | None
 ) -> tuple[float, float]:
     """Return the state and signal of a router before its first tick: those of an idle link, or of the equilibrium."""
     supply: dict[str, Any] = {"C": float(fluid.capacity[link]), "T": interval, "p": protocol.namespace()}
-    supply |= {"R": protocol.rate_range(supply["C"])[0], "y": 0.0, "q": 0.0, "q_mean": 0.0}
+    y, q = _measured(fluid, link, point)
+    supply |= {"R": protocol.rate_range(supply["C"])[0], "y": y, "q": q, "q_mean": q}
     if point is not None:
-        supply["y"] = sum(
-            members * point.rates[flow]
-            for members, flow, route in zip(fluid.members, fluid.first_flow, fluid.routes, strict=True)
-            if link in route
-        )
         supply["R"] = point.fair_rate[link]
-        supply["q"] = supply["q_mean"] = 0.0 if point.queue is None else float(point.queue[link])
     state = call_law(protocol.router_law, supply)
     if protocol.announce_law is None:
         return state, state
@@ -228,13 +236,15 @@ def _routers(
     grid: Grid,
     record: FloatArray,
     ticks: FloatArray,
-    point: Equilibrium | None,
+    problem: Problem,
 ) -> Routers:
     """Return the routers of some hosts, one at each link, before their first ticks."""
+    point = problem.point
     rows = [(link, host) for host in hosts for link in range(fluid.n_links)]
-    state, advertised = np.zeros(len(rows)), np.zeros((len(rows), grid.rows))
+    state, advertised, mean = np.zeros(len(rows)), np.zeros((len(rows), grid.rows)), np.zeros((len(rows), 2))
     for k, (link, host) in enumerate(rows):
         state[k], advertised[k, : grid.zero] = _announced(host.protocol, fluid, link, host.interval, point)
+        mean[k] = _measured(fluid, link, point)
     interval = np.array([host.interval for _, host in rows])
     return Routers(
         np.array([link for link, _ in rows], np.int64),
@@ -247,6 +257,9 @@ def _routers(
         interval * ticks[[link for link, _ in rows]],
         np.full(len(rows), grid.zero - 1),
         np.zeros(len(rows)),
+        mean,
+        -np.expm1(-grid.h / interval) if problem.averaged else np.zeros(len(rows)),
+        np.array([host.laws.remembers for _, host in rows], np.int64),
     )
 
 
@@ -316,7 +329,13 @@ class _Network:
         paths = paths_of(fluid, grid)
         curves = curves_of(paths, fluid, grid, keeps_drops=True, head_drops=any(links.at_departure))
         disciplines, code = disciplines_of(
-            links.on_arrival, _codepoints(problem), paths, grid, links.ticks, float(fluid.rtt.min())
+            links.on_arrival,
+            _codepoints(problem),
+            paths,
+            grid,
+            links.ticks,
+            float(fluid.rtt.min()),
+            averaged=problem.averaged,
         )
         begin(disciplines, code, links.on_arrival, fluid.capacity, problem.marking)
         return cls(fluid, grid, paths, curves, disciplines, waits, rtt), code
@@ -356,7 +375,7 @@ def run(problem: Problem) -> Result:
     averaging = [host for host in hosts.values() if host.averages]
     averaged = [fluid.n_links * averaging.index(host) if host.averages else -1 for host in hosts.values()]
     rules = _rules(list(hosts.values()), averaged, record, grid, problem)
-    routers = _routers(averaging, fluid, grid, record, links.ticks, problem.point)
+    routers = _routers(averaging, fluid, grid, record, links.ticks, problem)
     sources = _sources(problem, of_group, start, grid)
     departures, code_of_departures = _departures(problem, links, network)
     machines, code_of_machines = machines_of(

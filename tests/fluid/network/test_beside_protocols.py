@@ -107,7 +107,9 @@ def test_bits_that_a_link_serves_are_those_of_its_schedule():
     served, known = fluid.service([-1.0, 0.5, 1.5, 2.5, 4.0])
     assert served.tolist() == [[-100e6, 50e6, 120e6, 140e6, 150e6]]
     assert known.tolist() == [[100e6, 100e6, 40e6, 40e6, 10e6]]
-    with pytest.raises(ValueError, match="schedules of capacities belong to time='continuous', got 'discrete'"):
+    with pytest.raises(
+        ValueError, match="schedules of capacities need time='continuous' or 'averaged', got 'discrete'"
+    ):
         simulate(Scenario(BESIDE, RCP(), 5.0, impairments=[plan]), time="discrete")
 
 
