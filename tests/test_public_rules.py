@@ -240,6 +240,7 @@ def test_callbacks_of_two_and_three_arguments_receive_what_they_did():
 OWN_OPTIONS = {
     "ecc.fluid.simulate": {"clocking"},  # of a run, not of a linear model
     "ecc.fluid.ensemble": {"clocking"},
+    "ecc.compare": {"clocking"},  # of the fluid run
     "ecc.stability.safe_perturbation": {"clocking", "assignment"},  # of fluid runs
     "ecc.stability.marking_cycle": {"clocking"},  # of a cycle
     "ecc.stability.perturbed_run": {"assignment"},  # of a scenario
@@ -284,6 +285,7 @@ MANY_PARAMETERS = {
     "ecc.live.simulate": "options of an engine",
     "ecc.live.node": "options of an engine",
     "ecc.fluid.ensemble": "options of an engine",
+    "ecc.compare": "options of both engines",
     "ecc.fluid.solve_dde": "those of scipy.integrate.solve_ivp",
     "ecc.fluid.solve_ensemble": "those of scipy.integrate.solve_ivp",
     "ecc.stability.perturbed_run": "older calls by position",
