@@ -546,10 +546,9 @@ def protocol_class(name: Any) -> type[Protocol]:
             raise ValueError(f"protocol name {name!r} cannot be imported: {kind}{error}") from None
     if not (isinstance(chosen, type) and issubclass(chosen, Protocol)):
         lines = {key: _summary(kind) for key, kind in protocols.items()}
-        raise ValueError(
-            f"protocol name must be one of {', '.join(protocols)} or module:Class or path.so, got {shown(name)}"
-            f"{nearest(name, lines)}"
-        )
+        hint = nearest(name, lines)
+        names = "a protocol or discipline of ecc" if hint else f"one of {', '.join(protocols)}"
+        raise ValueError(f"protocol name must be {names}, or module:Class or path.so, got {shown(name)}{hint}")
     return chosen
 
 

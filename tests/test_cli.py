@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import typer
 import xarray as xr
+from rich.console import Console
+from typer.testing import CliRunner
 
 import ecc
 from ecc._support.store import Store
@@ -22,7 +25,8 @@ from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
 from ecc.claims.ledger import Finding, Measurement, Verdict, claims
 from ecc.cli import main, output
-from ecc.cli.output import progress_bar
+from ecc.cli.app import app
+from ecc.cli.output import print_items, print_text, progress_bar, table_of
 from ecc.results import metrics
 
 SCENARIO = """
@@ -142,7 +146,7 @@ def test_help_does_not_wait_for_heavy_imports():
         (["sweep", "{scenario}", "--vary", "seed=1:3:2.5"], "--vary must have a whole count >= 2"),
         (
             ["sweep", "{scenario}", "--vary", "seed=1", "--metric", "joy"],
-            "metric must be one of rate (sending rate), ",
+            "metric must be one of rate, goodput, ",
         ),
         (
             ["sweep", "{scenario}", "--vary", "seed=1", "--metric", "flow.alpha"],
@@ -174,9 +178,9 @@ def test_bad_input_is_one_line_on_standard_error(arguments, message, scenario, t
 
 
 def test_metrics_that_are_listed_are_those_of_the_page_and_none_is_refused():
-    with pytest.raises(ValueError, match="metric must be one of rate ") as caught:
+    with pytest.raises(ValueError, match="metric must be one of rate, ") as caught:
         metrics.get("joy")
-    listed = re.findall(r"(\w+) \([^()]*(?:\([^()]*\)[^()]*)*\)", str(caught.value))
+    listed = str(caught.value).removeprefix("metric must be one of ").removesuffix(", got 'joy'").split(", ")
     page = (Path(__file__).parents[1] / "docs/reference/metrics.md").read_text()
     assert listed == re.findall(r"^\| `(\w+)` \|", page, re.M)
     assert "settling_time" in metrics.METRICS and "settling_time" not in listed
@@ -186,6 +190,48 @@ def test_metrics_that_are_listed_are_those_of_the_page_and_none_is_refused():
 def test_a_long_rtt_without_a_unit_gets_a_note(rtt, said, capsys):
     assert main(["stability", "QIRCP", "--rtt", rtt, "--time", "discrete"]) == 0
     assert ("note: an RTT of 100 is 100 s; for milliseconds: --rtt 100ms" in capsys.readouterr().err) is said
+
+
+def narrow(columns):
+    """A terminal of some columns."""
+    return Console(highlight=False, width=columns, force_terminal=True, color_system=None)
+
+
+def test_ids_and_numbers_are_not_broken_in_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setattr("ecc.cli.output._console", lambda: narrow(60))
+    rows = [("bbr-cubic-oscillation", 0.000879507, "a sentence that is long enough to take several lines of the cell")]
+    print_items(table_of("", ("claim", "value", "statement"), rows))
+    out = capsys.readouterr().out
+    assert "bbr-cubic-oscillation" in out and "0.000879507" in out
+    assert main(["claims", "bbr-cubic-oscillation"]) == 0
+    first, *text = capsys.readouterr().out.splitlines()
+    assert first.startswith("bbr-cubic-oscillation  BBR-CUBIC abstract; read: ")
+    assert all(line.startswith("    ") and len(line) <= 60 for line in text)
+
+
+def test_long_lines_are_wrapped_at_words_in_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr("ecc.cli.output._console", lambda: narrow(40))
+    print_text("a table\n  proven stable at points of alpha: from 0.1 to 0.8606, at all values tried")
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "a table"
+    assert all(len(line) <= 40 for line in out) and out[2].startswith("    ")
+    assert " ".join(" ".join(out[1:]).split()).endswith("from 0.1 to 0.8606, at all values tried")
+
+
+@pytest.mark.parametrize("width", ["80", "160"])
+def test_summaries_of_commands_are_complete(width):
+    help_text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": width}).output
+    summaries = re.findall(r"^  (\w+)  +(.*)$", help_text.partition("Commands:")[2], re.M)
+    assert len(summaries) == len(app.registered_commands)
+    assert all(text.endswith(".") and not text.endswith("...") and len(text) <= 60 for _, text in summaries)
+
+
+def test_examples_of_help_texts_are_calls_of_their_command():
+    for command in typer.main.get_command(app).commands.values():
+        text = CliRunner().invoke(app, [command.name, "--help"]).output
+        examples = re.findall(r"^    (ecc .*)$", text.partition("Examples:")[2], re.M)
+        assert examples or command.name == "node"
+        assert all(example.startswith(f"ecc {command.name}") for example in examples)
 
 
 def test_progress_where_there_is_no_terminal_is_a_line_now_and_then(capsys, monkeypatch):

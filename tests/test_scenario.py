@@ -218,7 +218,7 @@ def test_toml_takes_units_and_spellings():
         (
             'name = "piqi-rcp"',
             'name = "tcp"',
-            "protocol name must be one of XCP, RCP, QIRCP, .* or module:Class or path.so, got 'tcp'",
+            "protocol name must be a protocol or discipline of ecc, or module:Class or path.so, got 'tcp': did you",
         ),
         ('name = "piqi-rcp"', 'name = "nowhere:Thing"', "protocol name 'nowhere:Thing' cannot be imported"),
         ('delay = "50 ms"', 'dealy = "50 ms"', r"links\[0\] has no key 'dealy'; allowed are capacity, delay, buffer"),

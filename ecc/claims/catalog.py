@@ -108,11 +108,11 @@ def select(names: Sequence[str] = (), among: Sequence[Claim] | None = None) -> l
     wanted = set()
     for name in names:
         if name not in ids | sections and plain(name) not in known:
-            options = ", ".join(sorted(set(known.values())))
             hint = nearest(name, dict.fromkeys([*known.values(), *sorted(sections), *sorted(ids)], ""))
             kind = "crosscheck" if among is None else "the ledger"
+            options = "protocols" if hint else f"the protocols {', '.join(sorted(set(known.values())))}"
             raise ValueError(
-                f"{kind} covers the protocols {options} and claims such as {min(ids)}, got {shown(name)}{hint}"
+                f"{kind} covers {options}, sections and claims such as {min(ids)}, got {shown(name)}{hint}"
             )
         wanted.add(name if name in ids | sections else plain(name))
     return [

@@ -7,10 +7,20 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-__all__ = ["BAD_INPUT", "FAILED", "INTERRUPTED", "REFUTED", "UNWRITTEN", "app"]
+__all__ = ["BAD_INPUT", "FAILED", "INTERRUPTED", "REFUTED", "UNWRITTEN", "app", "examples"]
 
 
 FAILED, BAD_INPUT, UNWRITTEN, REFUTED, INTERRUPTED = 1, 2, 3, 4, 130
+
+
+def examples(*commands: str) -> str:
+    """Return the end of a help text with commands to copy.
+
+    Parameters
+    ----------
+    *commands : str
+    """
+    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
 class _Commands(TyperGroup):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ecc.cli.app import REFUTED, app
+from ecc.cli.app import REFUTED, app, examples
 from ecc.cli.options import AsJson
 from ecc.cli.output import print_items, print_json, progress_bar, table_of
 from ecc.cli.parsing import pair_of, protocol_of
@@ -14,7 +14,11 @@ from ecc.cli.parsing import pair_of, protocol_of
 __all__ = ["check_properties"]
 
 
-@app.command(name="check")
+@app.command(
+    name="check",
+    short_help="Test twelve properties of a protocol on drawn scenarios.",
+    epilog=examples("ecc check my_protocol.py:Mine", "ecc check CUBIC --links PI2"),
+)
 def check_properties(
     protocol: Annotated[
         str,

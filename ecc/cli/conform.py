@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ecc._support.files import make_folder, replacing
-from ecc.cli.app import BAD_INPUT, REFUTED, app
+from ecc.cli.app import BAD_INPUT, REFUTED, app, examples
 from ecc.cli.examine import examine_and_report
 from ecc.cli.options import AsJson, Fresh, Jobs, Kept, OnCluster, Out
 from ecc.cli.output import complain, print_items, print_json, progress_bar, table_of
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["conform"]
 
 
-@app.command()
+@app.command(
+    short_help="Run the conformance cases that apply to a protocol.",
+    epilog=examples("ecc conform CUBIC", "ecc conform ./mine.so --case cubic"),
+)
 def conform(
     protocol: Annotated[
         str,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ecc.cli.app import app
+from ecc.cli.app import app, examples
 from ecc.cli.examine import examine_and_report
 from ecc.cli.options import AsJson, Dataset, Fresh, Jobs, Kept, Names, OnCluster, Out
 from ecc.cli.work import result_store
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["crosscheck", "reproduce"]
 
 
-@app.command()
+@app.command(
+    short_help="Re-check the theorems of the papers; write a report.",
+    epilog=examples("ecc crosscheck", "ecc crosscheck piqi-rcp"),
+)
 def crosscheck(
     names: Names = None,
     out: Out = Path("ecc-report"),
@@ -40,7 +43,10 @@ def crosscheck(
     return _examine_claims("crosscheck", names or (), chosen, out, (jobs, cluster), json, dataset=dataset)
 
 
-@app.command()
+@app.command(
+    short_help="Check all claims, simulations included.",
+    epilog=examples("ecc reproduce bbr-share --quick", "ecc reproduce live"),
+)
 def reproduce(
     names: Names = None,
     out: Out = Path("ecc-reproduction"),

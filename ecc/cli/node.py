@@ -17,7 +17,7 @@ from ecc.cli.work import begin_work, end_work
 __all__ = ["run_node"]
 
 
-@app.command(name="node")
+@app.command(name="node", short_help="Run one machine's part of a scenario on a real network.")
 def run_node(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="The same on all machines.")],
     machine: Annotated[int, typer.Argument(metavar="MACHINE", help="Number of this machine.")],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from ecc._support.files import WriteError, replacing
@@ -25,9 +26,12 @@ __all__ = [
     "check_folders",
     "complain",
     "error_of_writing",
+    "is_narrow",
     "partial_path",
+    "print_blocks",
     "print_items",
     "print_json",
+    "print_text",
     "progress_bar",
     "protocol_names",
     "summary_of",
@@ -115,6 +119,7 @@ def _console() -> Console:
 
 
 _WIDE = 100_000  # columns: no table is folded or cut
+_TABLES = 140  # columns of a terminal with room for a table that has a column of sentences
 
 
 def print_items(*items: Any) -> None:
@@ -129,6 +134,34 @@ def print_items(*items: Any) -> None:
             if line and not line.strip(" ─"):
                 lines[k] = line[: len(lines[k - 1])]
     print("\n".join(lines))
+
+
+def print_text(text: str) -> None:
+    """Print lines, of which those longer than the terminal are wrapped at words, indented below their first word."""
+    console = _console()
+    if not console.is_terminal:
+        print(text)
+        return
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        wrapped = wrap(line, console.width, subsequent_indent=indent, break_long_words=False, drop_whitespace=True)
+        print("\n".join(wrapped) if len(line) > console.width else line)
+
+
+def print_blocks(blocks: Iterable[tuple[str, str, str]]) -> None:
+    """Print a block for each (name, remark, text), for terminals that are too narrow for a table."""
+    from rich.text import Text
+
+    console = _console()
+    for name, remark, text in blocks:
+        console.print(Text.assemble((name, "bold"), "  ", (remark, "dim")))
+        print("\n".join(wrap(text, console.width, initial_indent="    ", subsequent_indent="    ")))
+
+
+def is_narrow() -> bool:
+    """Whether the output is a terminal that has no room for a table with a column of sentences."""
+    console = _console()
+    return console.is_terminal and console.width < _TABLES
 
 
 def print_json(value: Any) -> None:
@@ -199,10 +232,14 @@ def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) 
 
     heading = Text(title, "bold", no_wrap=True, overflow="ignore") if title else None
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left")
-    for column in columns:
-        table.add_column(cell(column), overflow="fold")
-    for row in rows:
-        table.add_row(*map(cell, row))
+    cells = [[cell(content) for content in row] for row in rows]
+    for place, column in enumerate(columns):
+        words = [row[place].plain for row in cells]
+        is_word = all(" " not in word for word in words)  # ids and numbers cannot be copied or read in two pieces
+        longest = max(map(len, words), default=0) if is_word else None
+        table.add_column(cell(column), overflow="fold", min_width=longest)
+    for row in cells:
+        table.add_row(*row)
     return table
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ecc._support.files import WriteError
-from ecc.cli.app import FAILED, INTERRUPTED, UNWRITTEN, app
+from ecc.cli.app import FAILED, INTERRUPTED, UNWRITTEN, app, examples
 from ecc.cli.options import AsJson, ClockingOfFluid, Sample, ScenarioFile, Simulator, TimeOfFluid, fluid_options
 from ecc.cli.output import (
     RUN_WRITERS,
@@ -39,7 +39,10 @@ _SAVE_EVERY = "5 min"
 """Real time between two checkpoints of a run."""
 
 
-@app.command()
+@app.command(
+    short_help="Run a scenario; print rates, queues and drops.",
+    epilog=examples("ecc simulate scenario.toml --out run.html", "ecc simulate scenario.toml --engine fluid"),
+)
 def simulate(
     scenario: ScenarioFile,
     engine: Annotated[Simulator, typer.Option(help="Simulation engine; live: on real frames.")] = Simulator.packet,

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ecc.cli.app import app
+from ecc.cli.app import app, examples
 from ecc.cli.options import AsJson, MeanRtt, Time
-from ecc.cli.output import complain, print_json, progress_bar
+from ecc.cli.output import complain, print_json, print_text, progress_bar
 from ecc.cli.parsing import (
     dumbbell_or_chain,
     linear_protocol,
@@ -28,7 +28,10 @@ _LONG_RTT = 5.0
 """Seconds: an RTT from here on that has no unit may have been meant in milliseconds."""
 
 
-@app.command()
+@app.command(
+    short_help="Print stable intervals, verdicts and margins.",
+    epilog=examples("ecc stability RCP --rtt 100ms", "ecc stability my_protocol.py:Mine --rtt 20ms --set alpha=0.2"),
+)
 def stability(
     protocol: Annotated[
         str,
@@ -129,7 +132,7 @@ def stability(
     if json:
         print_json(analysis.to_dict())
     else:
-        print(analysis)
+        print_text(str(analysis))
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ecc._support.files import WriteError, replacing
-from ecc.cli.app import FAILED, INTERRUPTED, UNWRITTEN, app
+from ecc.cli.app import FAILED, INTERRUPTED, UNWRITTEN, app, examples
 from ecc.cli.options import (
     AsJson,
     ClockingOfFluid,
@@ -50,7 +50,10 @@ __all__ = ["DEFAULT_METRICS", "axis_of", "part_of_sweep", "sweep"]
 DEFAULT_METRICS = ("utilization", "fairness", "mean_queue", "peak_queue", "loss")
 
 
-@app.command()
+@app.command(
+    short_help="Run a scenario over a grid; print metrics of each run.",
+    epilog=examples("ecc sweep scenario.toml --vary protocol.alpha=0.1:0.7:7 --metric mean_queue"),
+)
 def sweep(
     scenario: ScenarioFile,
     vary: Annotated[

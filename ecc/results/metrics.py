@@ -94,10 +94,10 @@ def get(name: str) -> Metric:
     """
     if name not in METRICS:
         titles = {key: candidate.title for key, candidate in METRICS.items() if not lacking(candidate, OF_SWEEPS)}
-        known = ", ".join(f"{key} ({title})" for key, title in titles.items())
         field = ": fields of states are series, recorded by --record" if "." in name else ""
         hint = field or nearest(name, titles)
-        raise ValueError(f"metric must be one of {known}, got {name!r}{hint}")
+        known = "one of docs/reference/metrics.md" if hint else f"one of {', '.join(titles)}"
+        raise ValueError(f"metric must be {known}, got {name!r}{hint}")
     return METRICS[name]
 
 

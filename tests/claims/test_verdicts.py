@@ -223,8 +223,10 @@ def test_select_by_protocol_and_by_claim():
     assert select() == of_crosscheck()
     sections = {"theorems", "disciplines", "data_centers", "internet", "simulations", "questions"}
     assert {c.section for c in of_crosscheck()} == sections
-    with pytest.raises(ValueError, match="crosscheck covers the protocols .*EMKC, .*RCP, .*XCP and claims such as"):
+    with pytest.raises(ValueError, match="crosscheck covers protocols, sections and claims such as .*: did you"):
         select(["tcp"])
+    with pytest.raises(ValueError, match="crosscheck covers the protocols .*EMKC, .*RCP, .*XCP, sections and claims"):
+        select(["nothing-like-it"])
     with pytest.raises(ValueError, match=r"got 'th-f44': did you mean .*th-f4\b.*\?$"):
         select(["th-f44"])
     with pytest.raises(ValueError, match=r"the ledger covers .*, got 'bbr-polcer': did you mean bbr-policer"):

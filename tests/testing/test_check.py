@@ -217,7 +217,7 @@ def test_the_command_prints_json(capsys):
         (["RED"], "PROTOCOL must have hosts, got RED, a queue discipline: give it with --links"),
         (["NewReno", "--property", "speed"], "property must be one of 'packet-run'"),
         (["NewReno", "--links", "PI2", "--set", "ecn=true"], "--set must be flows.NAME=VALUE or links.NAME=VALUE with"),
-        (["NewRenno"], "protocol name must be one of"),
+        (["NewRenno"], "got 'NewRenno': did you mean NewReno?"),
     ],
 )
 def test_the_command_refuses_bad_input_in_one_line(arguments, message, capsys):
