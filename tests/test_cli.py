@@ -640,6 +640,20 @@ def test_many_flows_are_summed_up(scenario, tmp_path, capsys):
 # ---- stability -------------------------------------------------------------------------------------------
 
 
+def test_stability_without_a_network_prints_the_verdicts_on_the_reference_loop(capsys):
+    assert main(["stability", "piqi-rcp"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "PIQIRCP on its reference loop: 3 flows, 1 Gb/s, RTT of 50 ms (THESIS fig. 29)"
+    assert [line.split()[2] for line in lines[2:5]] == ["continuous", "discrete", "hybrid"]
+    assert main(["stability", "piqi-rcp", "--time", "hybrid", "--set", "alpha=5", "--json"]) == 0
+    (model,) = json.loads(capsys.readouterr().out)["models"]
+    assert (model["time"], model["object"], model["stable"], model["proven"]) == ("hybrid", "equilibrium", False, True)
+    assert len(model["dominant"]) == 2 and model["margin"] is None and model["step"] == 0.01
+    assert main(["stability", "Swift", "--json"]) == 0
+    (model,) = json.loads(capsys.readouterr().out)["models"]
+    assert (model["object"], model["dominant"], model["stable"]) == ("cycle", None, None)
+
+
 def test_sweep_measures_each_run_and_goes_on_from_its_store(scenario, tmp_path, capsys):
     arguments = ["sweep", scenario, "--vary", "protocol.gamma=0.5,0.9", "--vary", "links.*.capacity=10 Mb/s,20 Mb/s"]
     options = ["--metric", "utilization", "--metric", "rate", "--between", "1:2", "--jobs", "1", "--json"]

@@ -27,7 +27,7 @@ from ecc._support.display import quantity_text, value_text
 from ecc._support.reports import ProgressCallback, Step
 from ecc.contract.assignment import ProtocolAssignment, read_protocol
 from ecc.contract.equilibrium import Equilibrium, EquilibriumSet
-from ecc.contract.kinds import Kind, kind_of_laws, sets_windows
+from ecc.contract.kinds import Kind, kind_of, kind_of_laws, sets_windows
 from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError, EccError, LinearizationError
 from ecc.laws.arguments import takes
@@ -264,12 +264,13 @@ def _rows(
                 refused[f"{label}, {time} time"] = str(error)
                 continue
             models += 1
-            signed = ("the limit of queues at 0",) if system.has_signed_queue else ()
+            signed = filter(None, [_limit_omitted(system)])
             omits = "; ".join(filter(None, (row.omits, ", ".join([*signed, _omits(subject, time)]))))
             yield row._replace(model=label, time=time, omits=omits)
     if not models:
         why = reason or "; ".join(dict.fromkeys(refused.values())) or "it declares no linear model"
-        yield _Row(_label(subject, None), "", "cycle" if _has_no_equilibrium(subject) else "equilibrium", omits=why)
+        label = _label(subject, None) if isinstance(subject, ProtocolAssignment) else str(kind_of(subject))
+        yield _Row(label, "", "cycle" if _has_no_equilibrium(subject) else "equilibrium", omits=why)
 
 
 def _systems(
@@ -495,9 +496,19 @@ def _omits(subject: Protocol | ProtocolAssignment, time: str) -> str:
     effects = [f"steps of {' and '.join(steps)}"] if steps else []
     if time == "discrete" and not sets_windows(host):
         effects.append("fractions of a step in delays")
-    if not isinstance(subject, Protocol):
+    if not isinstance(subject, Protocol) or ("ecn" in host.gives and "random" in host.required_env):
         effects.append("random choice of packets")
     return ", ".join([*effects, "packets"])
+
+
+def _limit_omitted(system: System) -> str:
+    """Return, for a model whose queues may be negative, the verdict of the loop with the limit at 0, if it is known."""
+    if not system.has_signed_queue:
+        return ""
+    switched = system.switched
+    known = switched is not None and not switched.caveat and switched.is_stable is not None
+    verdict = f" (with it, {'stable' if switched.is_stable else 'unstable'})" if switched is not None and known else ""
+    return f"the limit of queues at 0{verdict}"
 
 
 def _has_router_clock(subject: Protocol | ProtocolAssignment) -> bool:

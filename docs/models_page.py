@@ -1,0 +1,328 @@
+"""Writes the page of verdicts, docs/models.md, and the columns that tables of protocols take from the same verdicts.
+
+`python docs/models_page.py` computes the verdicts of all protocols (about a minute) and writes docs/models.md, the
+column "engines" of the tables in README.md and docs/protocols.md. A test compares the verdicts with the page. The
+section on disagreements shows docs/models_disagreements.json, written by `python benchmarks/verdicts_against_runs.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ecc.models import TIMELY, all_protocols
+from ecc.stability import all_verdicts, verdicts
+from ecc.stability.verdict_text import HEADINGS, cells
+
+HERE = Path(__file__).parent
+PAGE, MEASURED = HERE / "models.md", HERE / "models_disagreements.json"
+TIMES = ("continuous", "discrete", "hybrid")
+VERDICT_COLUMNS = ("protocol", "model", "time", "object", "stable", "proven")
+"""Columns of the page that a test compares; roots and margins have rounding errors."""
+
+
+def table_rows(table: pd.DataFrame) -> list[tuple[str, ...]]:
+    """Return the rows of a table of verdicts as cells of the page.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Table from `ecc.stability.all_verdicts`.
+    """
+    return [
+        (str(row["protocol"]), *cells(row), str(row["omits"]).replace("|", "\\|")) for row in table.to_dict("records")
+    ]
+
+
+def verdicts_of_rows(rows: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return the columns of rows that a test compares: those of `VERDICT_COLUMNS`.
+
+    Parameters
+    ----------
+    rows : iterable of sequences of str
+        Rows from `table_rows`, or read from the page.
+    """
+    names = ("protocol", *(heading.replace("dominant root", "dominant") for heading in HEADINGS))
+    kept = [names.index(name) for name in VERDICT_COLUMNS]
+    return [tuple(row[index] for index in kept) for row in rows]
+
+
+def rows_of_page(text: str) -> list[list[str]]:
+    """Return the rows of the table of verdicts on the page.
+
+    Parameters
+    ----------
+    text : str
+        Content of docs/models.md.
+    """
+    section = text.split("## Verdicts\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip().strip("`") for cell in line.strip("|").split(" | ")] for line in rows]
+
+
+def lines_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return a table in Markdown."""
+    rule = "|" + "---|" * len(head)
+    return [f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def page(table: pd.DataFrame, measured: Any) -> str:
+    """Return docs/models.md.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Table from `ecc.stability.all_verdicts`.
+    measured : mapping or None
+        Content of docs/models_disagreements.json.
+    """
+    head = ("protocol", *HEADINGS, "omitted")
+    rows = [(f"`{name}`", *rest) for name, *rest in table_rows(table)]
+    sources = [
+        (f"`{name}`", table.attrs["network"][name], source) for name, source in table.attrs["source"].items() if source
+    ]
+    return "\n".join(
+        [
+            *_opening(table),
+            "## Verdicts",
+            "",
+            "An empty cell is a value that does not exist: a cycle has no dominant root, and an unstable loop no "
+            "[gain margin](glossary.md#gain-phase-and-delay-margin).",
+            "",
+            *lines_of(head, rows),
+            "",
+            *_disagreeing_models(table),
+            *_sets(table),
+            *_against_runs(measured),
+            "## Reference networks",
+            "",
+            "Each network is one link with flows that last. The source names the text that gives its numbers, by "
+            'its short name in `ecc.claims.ledger.PAPERS`. "ours" means that no text that was read gives them.',
+            "",
+            *lines_of(("protocol", "network", "source"), sources),
+            "",
+        ]
+    )
+
+
+def _opening(table: pd.DataFrame) -> list[str]:
+    decided = table[table.stable.notna()]
+    by_object = {name: table[table.object == name].protocol.nunique() for name in ("equilibrium", "set", "cycle")}
+    unstable = decided[~decided.stable.astype(bool)].protocol.unique().tolist()
+    return [
+        "# Verdicts on all protocols: stable or not, in continuous, discrete and hybrid models",
+        "",
+        "**Is each protocol stable on its reference network, by each of its linear models, and do fluid and "
+        "packet runs "
+        f"agree?** Of {table.protocol.nunique()} protocols, {by_object['equilibrium']} have an "
+        f"[equilibrium](glossary.md#equilibrium), {by_object['set']} a set of equilibria, and {by_object['cycle']} "
+        "neither of the two: their runs oscillate. "
+        f"Of {len(decided)} [linear models](glossary.md#linear-models), {int(decided.stable.sum())} are stable, and "
+        f"{int(decided.proven.sum())} verdicts are [proven](glossary.md#certified) by ball arithmetic. Unstable "
+        "in some "
+        f"model: {', '.join(f'`{name}`' for name in unstable) or 'none'}.",
+        "",
+        "`python docs/models_page.py` writes this page from `ecc.stability.all_verdicts`. `ecc stability "
+        "PROTOCOL` prints "
+        "the rows of one protocol. In Python:",
+        "",
+        "```python",
+        "import ecc",
+        "",
+        'table = ecc.stability.verdicts("PIQI-RCP")',
+        'assert table.time.tolist() == ["continuous", "discrete", "hybrid"]',
+        "assert table.stable.all() and table.proven.all()",
+        "```",
+        "",
+        "| column | meaning |",
+        "|---|---|",
+        "| model | kind of the closed loop; for windows, whether ACKs clock them or they are "
+        "[paced](glossary.md#ack-clocked-and-paced); the queue discipline that hosts respond to |",
+        "| time | continuous: delay differential equations, in which hosts and routers act at every moment. "
+        "discrete: a "
+        "recurrence, in which they act in steps. [hybrid](glossary.md#sampled-data-hybrid): everything with a clock in "
+        "seconds acts at its ticks, on a continuous path |",
+        "| object | equilibrium, set of equilibria, or cycle |",
+        "| dominant root | rightmost root in continuous time [1/s]; otherwise the largest multiplier z, per step |",
+        "| proven | the number of unstable roots is proven by ball arithmetic |",
+        "| gain margin | factor on the loop gain at which a stable model becomes unstable |",
+        "| omitted | effects that the model leaves out; or the reason why no linear model holds |",
+        "",
+    ]
+
+
+def _disagreeing_models(table: pd.DataFrame) -> list[str]:
+    """Return the section on protocols whose linear models have different verdicts."""
+    rows = []
+    for name, group in table[table.stable.notna()].groupby("protocol", sort=False):
+        if group.stable.nunique() > 1:
+            split = {verdict: group[group.stable == verdict] for verdict in (True, False)}
+            texts = ["; ".join(f"{row.model}, {row.time}" for row in part.itertuples()) for part in split.values()]
+            rows.append((f"`{name}`", *texts))
+    lines = ["## Linear models that disagree with each other", ""]
+    if not rows:
+        return [*lines, "No protocol has linear models with different verdicts on its reference network.", ""]
+    return [
+        *lines,
+        "The linear models of these protocols have different verdicts on the reference network:",
+        "",
+        *lines_of(("protocol", "stable", "unstable"), rows),
+        "",
+    ]
+
+
+def _sets(table: pd.DataFrame) -> list[str]:
+    """Return the section on sets of equilibria."""
+    variant = verdicts(TIMELY(increases_at_zero=False))
+    sets = {name: text for name, text in table.attrs["set"].items() if text}
+    sets["TIMELY(increases_at_zero=False)"] = variant.attrs["set"]
+    rows = []
+    for name, text in sets.items():
+        members, _, outside = text.partition("; outside, ")
+        rows.append((f"`{name}`", members, outside))
+    row = variant.iloc[0]
+    return [
+        "## Sets of equilibria",
+        "",
+        "Some protocols keep any state of a set, for example any windows that leave 1 to 3 packets of each flow in the "
+        "queue. A linear model at a point of such a set has a root at 0 (z = 1) for each direction along the "
+        "set, since "
+        "a perturbation along the set stays. The table of verdicts shows the dominant root among the other ones, which "
+        "are transverse to the set. If they are stable, a run that starts near the set ends at one of its points. If "
+        "every direction is along the set, the row shows the root at 0.",
+        "",
+        *lines_of(("protocol", "members of the set", "effect of the laws outside"), rows),
+        "",
+        "TIMELY has a set only if rates increase for negative gradients alone (`increases_at_zero=False`), and "
+        "not at 0 "
+        "as in its Algorithm 1. The set is unstable because the law jumps at it: a negative gradient, however small, "
+        "increases rates until the increase is seen a delay later. The equations for positive gradients alone have the "
+        f"dominant root {cells(row)[3]}.",
+        "",
+    ]
+
+
+def _against_runs(measured: Any) -> list[str]:
+    """Return the section on fluid and packet runs that contradict a linear model."""
+    lines = ["## Where models, fluids and packets disagree", ""]
+    if measured is None:
+        return [
+            *lines,
+            "This copy of the page was made without the measurements of `python benchmarks/verdicts_against_runs.py`.",
+            "",
+        ]
+    counts = measured["comparisons"]
+    lines += [
+        "Fluid and packet runs start next to the equilibrium, on both sides of the stability limit of a parameter. Of "
+        f"{sum(counts.values())} comparisons of a linear model with an engine, {counts.get('agree', 0)} agree with the "
+        f"model, {counts.get('disagree', 0)} disagree, {counts.get('undecided', 0)} are undecided, and "
+        f"{counts.get('not run', 0)} were not run. `python benchmarks/verdicts_against_runs.py` measures them, "
+        "and looks "
+        "for the cause of a disagreement by experiments that change one condition each.",
+        "",
+    ]
+    rows = [
+        (
+            f"`{row['protocol']}`",
+            f"{row['time']}{', ' + row['clocking'] if row['clocking'] else ''}",
+            row["engine"],
+            f"`{row['parameter']}`" if row["parameter"] else "",
+            _number(row["limit"]),
+            _number(row["measured"]),
+            row["runs"].replace("|", "\\|"),
+            row["cause"].replace("|", "\\|"),
+        )
+        for row in measured["disagreements"]
+    ]
+    head = ("protocol", "model", "engine", "parameter", "limit of the model", "measured", "runs", "measured cause")
+    lines += lines_of(head, rows) if rows else ["No comparison disagrees."]
+    undecided = [
+        (
+            f"`{row['protocol']}`",
+            f"{row['time']}{', ' + row['clocking'] if row['clocking'] else ''}",
+            row["engine"],
+            row["reason"].replace("|", "\\|"),
+        )
+        for row in measured.get("undecided", ())
+    ]
+    if undecided:
+        lines += ["", "Undecided comparisons:", "", *lines_of(("protocol", "model", "engine", "reason"), undecided)]
+    return [*lines, ""]
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+# ---- tables of protocols ----------------------------------------------------------------------------------
+
+
+def engines(name: str, table: pd.DataFrame) -> str:
+    """Return the models and engines of a protocol in words, for example "linear (continuous), fluid, packets".
+
+    Parameters
+    ----------
+    name : str
+        Name of a protocol class.
+    table : pandas.DataFrame
+        Table from `ecc.stability.all_verdicts`.
+    """
+    kind = all_protocols(unresponsive=True)[name]
+    rows = table[(table.protocol == name) & (table.time != "")]
+    parts = []
+    if len(rows):
+        times = [time for time in TIMES if time in set(rows.time)]
+        over = sorted({model.partition(" over ")[2] for model in rows.model} - {""})
+        text = f"linear ({', '.join(times)})"
+        text += " at its set of equilibria" if set(rows.object) == {"set"} else ""
+        parts.append(text + "".join(f" over `{discipline}`" for discipline in over))
+    if kind.has_relay():
+        parts.append("describing function")
+    protocol = None if name == "ConstantRate" else kind()
+    if protocol is not None and protocol.loop.fluid is None:
+        parts.append("fluid")
+    parts.append("packets")
+    text = ", ".join(parts)
+    return "all" if text == "linear (continuous, discrete, hybrid), fluid, packets" else text
+
+
+def with_engines(text: str, table: pd.DataFrame) -> str:
+    """Return a page whose tables of protocols have the present engines in their last column.
+
+    Parameters
+    ----------
+    text : str
+        Content of README.md or docs/protocols.md.
+    table : pandas.DataFrame
+        Table from `ecc.stability.all_verdicts`.
+    """
+    known = all_protocols(unresponsive=True)
+    lines, is_inside = [], False
+    for line in text.splitlines():
+        is_inside = line.startswith("| class | protocol ") or (is_inside and line.startswith("|"))
+        match = re.match(r"\| `(\w+)` \|", line)
+        if is_inside and match and match[1] in known:
+            line = f"{line.rstrip('| ').rpartition(' | ')[0]} | {engines(match[1], table)} |"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def write() -> None:
+    """Write the page and the columns."""
+    table = all_verdicts(progress=lambda step: print(f"{step.share:4.0%} {step}", file=sys.stderr))
+    measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else None
+    PAGE.write_text(page(table, measured), encoding="utf-8")
+    for path in (HERE.parent / "README.md", HERE / "protocols.md"):
+        path.write_text(with_engines(path.read_text(encoding="utf-8"), table), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
