@@ -238,7 +238,7 @@ def test_an_interrupted_run_keeps_what_it_had(time):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"time": "weekly"}, "time must be one of 'continuous', 'discrete'"),
+        ({"time": "weekly"}, "time must be one of 'continuous', 'averaged', 'discrete'"),
         ({"clocking": "sun"}, "clocking must be one of 'ack', 'rate', got 'sun'"),
         ({"clocking": "rate"}, "clocking applies to window protocols only, got 'rate'"),
         ({"start": "late"}, "start must be one of 'empty', 'equilibrium'"),
