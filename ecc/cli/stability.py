@@ -30,7 +30,11 @@ _LONG_RTT = 5.0
 
 @app.command(
     short_help="Print stable intervals, verdicts and margins.",
-    epilog=examples("ecc stability RCP --rtt 100ms", "ecc stability my_protocol.py:Mine --rtt 20ms --set alpha=0.2"),
+    epilog=examples(
+        "ecc stability FAST",
+        "ecc stability RCP --rtt 100ms",
+        "ecc stability my_protocol.py:Mine --rtt 20ms --set alpha=0.2",
+    ),
 )
 def stability(
     protocol: Annotated[
@@ -153,5 +157,5 @@ def _print_verdicts(name: str, settings: Sequence[str], times: Sequence[str] | N
     if json:
         print_json(records(table))
     else:
-        print(table_text(table))
+        print_text(table_text(table))
     return 0

@@ -122,15 +122,18 @@ class Vegas(windows.EndToEndProtocol):
         """Return the windows with alpha to beta packets of each flow in queues; None for alpha = beta.
 
         Inside the set windows stay constant, so each window is a direction along it. The given point has
-        (alpha + beta)/2 packets of each flow in queues.
+        (alpha + beta)/2 packets of each flow in queues. Outside, equal flows that change together move by a packet per
+        RTT and learn it an RTT later: they stop inside if beta - alpha is a packet or more, and may pass the set
+        otherwise.
         """
         if self.alpha == self.beta:
             return None
+        passed = "" if self.beta - self.alpha >= 1.0 else ", and may pass the set, since beta - alpha < 1 packet"
         return EquilibriumSet(
             windows.equilibrium_with_own(network, 0.5 * (self.alpha + self.beta)),
             network.n_flows,
             f"any windows with {self.alpha:g} to {self.beta:g} packets of each flow in queues",
-            "windows return by a packet per RTT",
+            f"windows return by a packet per RTT{passed}",
         )
 
     @property

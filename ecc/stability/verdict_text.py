@@ -71,7 +71,7 @@ def records(table: pd.DataFrame) -> dict[str, Any]:
     models = []
     for row in table.to_dict("records"):
         root = complex(row["dominant"])
-        stable = None if str(row["stable"]) == "<NA>" else bool(row["stable"])
+        stable = {"True": True, "False": False}.get(str(row["stable"]))
         dominant = None if isnan(root.real) else [root.real, root.imag]
         plain = {str(name): value for name, value in row.items()}
         models.append(plain | {"dominant": dominant, "stable": stable, "proven": bool(row["proven"])})

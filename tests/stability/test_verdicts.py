@@ -131,6 +131,31 @@ def test_inside_the_set_of_vegas_laws_keep_windows_and_outside_they_return(alpha
     assert Vegas(alpha=2.0, beta=2.0).equilibrium_set(network) is None
 
 
+def rounds_of_vegas(alpha, beta, start):
+    """Return the packets of each of three equal flows in the queue after each of 60 RTTs, by the law of sec. 3.2."""
+    vegas, n, s, base, C = Vegas(alpha=alpha, beta=beta), 3, 12e3, 0.1, 100e6
+    window, queued, p = (C * base / n + start * s), [start], Vegas(alpha=alpha, beta=beta).namespace()
+    for _ in range(60):
+        wait = (n * window / C) - base
+        window = vegas.source_law(window, wait, base + wait, s, p)
+        queued.append((n * window - C * base) / n / s)
+    return np.array(queued)
+
+
+@pytest.mark.parametrize("start", [6.3, 9.75, 12.5])
+def test_rounds_of_vegas_stop_inside_the_set_if_it_is_a_packet_wide(start):
+    wide = rounds_of_vegas(2.0, 3.2, start)
+    assert np.ptp(wide[-10:]) < 1e-9 and 2.0 - 1e-9 <= wide[-1] <= 3.2 + 1e-9
+    assert np.ptp(rounds_of_vegas(2.2, 2.6, start)[-10:]) in (pytest.approx(1.0), pytest.approx(0.0, abs=1e-9))
+    network = Network.dumbbell("100 Mb/s", ["100 ms"] * 3, packet_size=1500)
+    assert "may pass the set" in Vegas(alpha=2.2, beta=2.6).equilibrium_set(network).outside
+    assert "may pass" not in Vegas(alpha=2.0, beta=3.2).equilibrium_set(network).outside
+
+
+def test_rounds_of_vegas_pass_a_narrow_set_for_ever():
+    assert np.ptp(rounds_of_vegas(2.2, 2.6, 6.9)[-10:]) == pytest.approx(1.0)
+
+
 def test_routers_of_util_forget_their_queue_while_windows_stay():
     """By hand: the persistent queue moves by a quarter of the mean queue of each interval of 200 ms."""
     table = verdicts(UTIL(), Network.dumbbell("100 Mb/s", ["100 ms", "200 ms"])).set_index("time")
