@@ -62,6 +62,7 @@ html_static_path = ["_static"]
 html_extra_path = [str(REPORT)] if REPORT.exists() else []
 html_css_files = ["site.css"]
 html_favicon = "_static/favicon.svg"
+highlight_language = "none"  # a block without a language is text
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
@@ -82,12 +83,38 @@ nb_ipywidgets_js = {}
 
 
 def copied() -> None:
-    """Notebooks beside the pages, and Plotly's script where they find it."""
+    """Notebooks next to the pages, and Plotly's script where they find it."""
     folder = HERE / "notebooks"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(HERE.parent / "notebooks", folder, ignore=shutil.ignore_patterns(".*"))
+    for path in folder.glob("*.ipynb"):
+        path.write_text(notebook_of_site(path.name, path.read_text(encoding="utf-8")), encoding="utf-8")
     (HERE / "_static").mkdir(exist_ok=True)
     shutil.copy(Path(plotly.__file__).parent / "package_data" / "plotly.min.js", HERE / "_static")
+
+
+def notebook_of_site(name: str, text: str) -> str:
+    """A notebook with links in place of paths of the checkout, and a link to download the original."""
+    content = json.loads(text)
+    for cell in content["cells"]:
+        if cell["cell_type"] == "markdown":
+            lines = "".join(cell["source"])
+            cell["source"] = re.sub(r"`docs/(\w+)\.md`", lambda match: linked(match[1], "../"), lines)
+    download = f"\n\n{{download}}`Download this notebook <../../notebooks/{name}>`"
+    content["cells"][0]["source"] += download
+    return json.dumps(content)
+
+
+def linked(name: str, folder: str) -> str:
+    """A link to a page under its title."""
+    title = protocol_pages.title_of((HERE / f"{name}.md").read_text(encoding="utf-8"))
+    return f"[{title}]({folder}{name}.md)"
+
+
+def notebooks(app: Any, page: str, source: list[str]) -> None:
+    """Links in place of paths of notebooks, which are in another folder of the checkout."""
+    if "/" not in page:
+        source[0] = re.sub(r"`(notebooks/\w+\.ipynb)`", r"[](\1)", source[0])
 
 
 MODULES = {
@@ -290,6 +317,7 @@ def mathml(display: str) -> Callable[[Any, Any], None]:
 def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", plain, priority=400)  # before napoleon reads them
     app.connect("autodoc-process-signature", parameters)
+    app.connect("source-read", notebooks)
     app.connect("html-page-context", figures)
     app.connect("missing-reference", spelled_out, priority=400)  # before intersphinx looks
     app.add_html_math_renderer("mathml", (mathml("inline"), None), (mathml("block"), None))

@@ -164,13 +164,19 @@ def _link(name: str) -> str:
     """Return a link to a page or a notebook under its title."""
     page = HERE / f"{name}.md"
     if page.exists():
-        return f"[{_title(page.read_text(encoding='utf-8'))}](../../{name}.md)"
+        return f"[{title_of(page.read_text(encoding='utf-8'))}](../../{name}.md)"
     cells = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
-    return f"[{_title(''.join(cells[0]['source']))}](../../notebooks/{name}.ipynb)"
+    return f"[{title_of(''.join(cells[0]['source']))}](../../notebooks/{name}.ipynb)"
 
 
-def _title(text: str) -> str:
-    """Return the heading of a page."""
+def title_of(text: str) -> str:
+    """Return the heading of a page.
+
+    Parameters
+    ----------
+    text : str
+        The page in Markdown.
+    """
     heading = re.search("^# (.*)$", text, re.MULTILINE)
     assert heading is not None
     return heading[1]
