@@ -238,8 +238,8 @@ def test_callbacks_of_two_and_three_arguments_receive_what_they_did():
 # ---- options and the number of parameters -----------------------------------------------------------------
 
 OWN_OPTIONS = {
-    "ecc.fluid.simulate": {"clocking"},  # of a run, not of a linear model
-    "ecc.fluid.ensemble": {"clocking"},
+    "ecc.fluid.simulate": {"clocking", "updates_per_rtt"},  # of a run, not of a linear model
+    "ecc.fluid.ensemble": {"clocking", "updates_per_rtt"},
     "ecc.compare": {"clocking"},  # of the fluid run
     "ecc.stability.safe_perturbation": {"clocking", "assignment"},  # of fluid runs
     "ecc.stability.marking_cycle": {"clocking"},  # of a cycle

@@ -16,6 +16,7 @@ from ecc._support.display import first_notes
 from ecc._support.quantity import Quantity, as_choice, as_number, as_time
 from ecc._support.reports import ProgressCallback, Share
 from ecc.comparison.agreement import Phase, disagreements, linear_models, notes_of, phases
+from ecc.contract.kinds import sets_windows
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.results.trajectory import Trajectory
 from ecc.results.transients import settling_time
@@ -83,6 +84,8 @@ class Comparison:
         """The recurrence on the same samples, or the reason why it does not exist."""
         from ecc import fluid
 
+        if any(sets_windows(protocol) for protocol in self.scenario.deployment.protocols):
+            return "windows have no recurrence: ecc.simulate(..., time='discrete') runs them round by round"
         time = self.fluid.data["time"].to_numpy()
         try:
             return fluid.simulate(self.scenario, sample=float(time[1] - time[0]), time="discrete", **self.options)

@@ -23,6 +23,7 @@ KERNELS = (
     "network.granted_windows.advance",
     "network.sampled_prices.advance",
     "network.window_steps.advance",
+    "network.rounds.advance",
     "network.stepped_rates.advance",
     "network.recurrence.advance",
 )

@@ -175,6 +175,7 @@ def ensemble(
     delays: tuple[ArrayLike, ArrayLike] | None = None,
     clocking: str = "ack",
     signals: str = "rate",
+    updates_per_rtt: int | None = None,
 ) -> xr.Dataset:
     """Return the fluid runs of a scenario for many parameters, starts or fields, as one labelled Dataset.
 
@@ -190,7 +191,8 @@ def ensemble(
         Threads, or their number. None: the number of cores available to this process.
     progress : callable, optional
         Called after members end with a `Progress`: the completed `share` of members.
-    sample, start, perturbation, record, cancel, time, rtol, delays, clocking, signals
+    sample, start, perturbation, record, cancel, time, rtol, delays, clocking, signals,
+    updates_per_rtt
         As in `simulate`, the same for all members unless `over` names them.
 
     Returns
@@ -242,6 +244,7 @@ def ensemble(
         "delays": delays,
         "clocking": clocking,
         "signals": signals,
+        "updates_per_rtt": updates_per_rtt,
     }
 
     text = scenario.to_toml()  # refuses, before any run, a scenario that cannot be stored with the result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from ecc.contract.entries import Taken
-from ecc.fluid.network.supported_entries import AVERAGED, EQUATIONS, GRANTED, RECURRENCE, SAMPLED, STEPPED
+from ecc.fluid.network.supported_entries import AVERAGED, EQUATIONS, GRANTED, RECURRENCE, ROUNDS, SAMPLED, STEPPED
 
 __all__ = ["kernel_of"]
 
@@ -42,6 +42,10 @@ def kernel_of(taken: Taken) -> ModuleType:
         from ecc.fluid.network import granted_windows
 
         return granted_windows
+    if taken is ROUNDS:
+        from ecc.fluid.network import rounds
+
+        return rounds
     from ecc.fluid.network import windows  # and machines among them
 
     return windows

@@ -16,9 +16,12 @@ from ecc.fluid.network.groups import FluidNetwork, StepDelays
 if TYPE_CHECKING:  # kernels are compiled in environments without SciPy
     from ecc.loops.marked_hosts import MarkingEquilibrium
 
-__all__ = ["Problem"]
+__all__ = ["MAX_UPDATES", "Problem"]
 
 FloatArray = NDArray[np.float64]
+
+MAX_UPDATES = 50
+"""Maximum number of actions per RTT of hosts in discrete time, each at least four steps of the grid."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Problem:
         Index of the queue that each group joins at each link of its route; empty if each link has one queue.
     signals : str
         How windows meet the choices of disciplines: "rate" or "random".
+    updates_per_rtt : int or None
+        Number of times per RTT at which a host with a window acts in discrete time; None: as its `window_clock`.
     shared : dict
         Objects that the runs of an ensemble share, keyed by the data that they are made from.
     """
@@ -81,6 +86,7 @@ class Problem:
     disciplines: Sequence[Protocol | None] = ()
     joined: Sequence[Sequence[int]] = ()
     signals: str = "rate"
+    updates_per_rtt: int | None = None
     shared: dict[Any, Any] = field(default_factory=dict)
 
     @property

@@ -24,7 +24,7 @@ from ecc.contract.records import check_params, state_units
 from ecc.contract.values import equilibrium_of
 from ecc.fluid.network.groups import FluidNetwork, StepDelays, step_delays
 from ecc.fluid.network.kernels import kernel_of
-from ecc.fluid.network.problem import Problem
+from ecc.fluid.network.problem import MAX_UPDATES, Problem
 from ecc.fluid.network.result import Result
 from ecc.laws.arguments import takes
 from ecc.network.impairments import CapacitySchedule, RandomLoss
@@ -57,13 +57,15 @@ def simulate(
     delays: tuple[ArrayLike, ArrayLike] | None = None,
     clocking: str = "ack",
     signals: str = "rate",
+    updates_per_rtt: int | None = None,
 ) -> Trajectory:
     """Return the fluid run of a scenario: rates and queues without packets, from the protocol's laws.
 
     Continuous runs solve delay differential equations, which the module continuous of ecc.fluid.network describes.
     Discrete runs compute the papers' recurrences (recurrence), with one step a control interval, delays rounded up, and
-    headers that read routers as packets leave their queues. In continuous time some protocols are computed as
-    cumulative curves in fixed steps. These are window protocols (windows; they have no recurrence), and protocols with
+    headers that read routers as packets leave their queues. In discrete runs of window protocols (rounds), each host
+    acts once per RTT and holds its window in between. In continuous time some protocols are computed as
+    cumulative curves in fixed steps. These are window protocols (windows), and protocols with
     a `fluid_form`: routers that grant the rest of the last interval (granted_windows), sources that change rates in
     steps (stepped_rates), sources that respond to prices of intervals (sampled_prices), and hosts that are machines of
     states (machines, a part of windows).
@@ -76,8 +78,8 @@ def simulate(
     ----------
     scenario : Scenario
         Scenario without a workload of transfers, of one protocol, or of several window protocols, over queue
-        disciplines if these need no routers. In continuous time it may have random losses, capacities that change and,
-        unless ACKs clock windows, unresponsive flows.
+        disciplines if these need no routers. In continuous time, and for windows, it may have random losses and
+        capacities that change. In continuous time it may have unresponsive flows if hosts set rates.
     sample : float, s, > 0, optional
         Sampling period: series are averages over it, labelled by its end; for example 0.1.
     start : str or array_like, optional
@@ -115,6 +117,10 @@ def simulate(
     signals : str, optional
         For windows over queue disciplines. "rate": a window moves by the mean response to the packets that are marked
         or dropped. "random": it jumps if a packet is chosen, drawn from the scenario's seed, once an RTT.
+
+    updates_per_rtt : int, from 1 to 50, optional
+        For windows in discrete time: number of times per RTT at which a host acts, for example 1, and then moves by
+        this part of its law. None: 1, or for hosts that move windows at each ACK (`window_clock`) the number of ACKs.
 
     Returns
     -------
@@ -154,6 +160,7 @@ def simulate(
         delays=delays,
         clocking=clocking,
         signals=signals,
+        updates_per_rtt=updates_per_rtt,
     )
     text = scenario.to_toml()  # refuses, before the run, a scenario that cannot be stored with the result
     return prepared.trajectory(prepared.run(), text)
@@ -267,6 +274,7 @@ def prepare(
     delays: tuple[ArrayLike, ArrayLike] | None,
     clocking: str,
     signals: str,
+    updates_per_rtt: int | None = None,
 ) -> Prepared:
     """Return a run that is ready to begin.
 
@@ -274,7 +282,8 @@ def prepare(
     ----------
     shared : dict
         Objects that the runs of one ensemble share, empty before the first.
-    scenario, sample, start, perturbation, record, progress, cancel, time, rtol, delays, clocking, signals
+    scenario, sample, start, perturbation, record, progress, cancel, time, rtol, delays, clocking, signals,
+    updates_per_rtt
         As in `simulate`.
 
     Raises
@@ -300,7 +309,9 @@ def prepare(
     tolerance = as_number(rtol, "rtol")
     if not 1e-13 <= tolerance <= 0.1:
         raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {shown(tolerance)}")
-    options = _Options(time, start, rates, delays, clocking, signals)
+    if updates_per_rtt is not None and not 1 <= updates_per_rtt <= MAX_UPDATES:
+        raise ValueError(f"updates_per_rtt must be from 1 to {MAX_UPDATES}, got {shown(updates_per_rtt)}")
+    options = _Options(time, start, rates, delays, clocking, signals, updates_per_rtt)
     parts = _parts_of(scenario, options)
     _check_hosts(options, parts)
     _check_links(scenario, options, parts)
@@ -339,6 +350,7 @@ def prepare(
         delays=table,
         disciplines=parts.disciplines,
         signals=signals,
+        updates_per_rtt=updates_per_rtt,
         joined=() if joined is None else [joined[i] for i in fluid.first_flow],
         shared=shared,
     )
@@ -354,6 +366,7 @@ class _Options(NamedTuple):
     delays: tuple[ArrayLike, ArrayLike] | None
     clocking: str
     signals: str
+    updates_per_rtt: int | None
 
 
 class _Parts(NamedTuple):
@@ -380,9 +393,9 @@ class _Parts(NamedTuple):
     @property
     def windows(self) -> bool:
         """Whether hosts set windows."""
-        from ecc.fluid.network.supported_entries import MACHINES, WINDOWS
+        from ecc.fluid.network.supported_entries import MACHINES, ROUNDS, WINDOWS
 
-        return self.taken[self.protocol] in (WINDOWS, MACHINES)
+        return self.taken[self.protocol] in (WINDOWS, ROUNDS, MACHINES)
 
 
 def _check_scenario(scenario: Scenario) -> None:
@@ -430,10 +443,13 @@ def _check_hosts(options: _Options, parts: _Parts) -> None:
         raise ValueError(f"start must be 'empty' for hosts that are machines of states, got {shown(start)}")
     if clocking != "ack" and not (parts.windows or protocol.windowed):
         raise ValueError(f"clocking applies to window protocols only, got {shown(clocking)}")
-    if parts.machines and time == "averaged":
-        raise ValueError("time must be 'continuous' for hosts that are machines of states, got 'averaged'")
-    if parts.windows and time == "discrete":
-        raise ValueError(f"time must be 'continuous' for the windows of {kind.__name__}, got {shown(time)}")
+    if parts.machines and time != "continuous":
+        raise ValueError(f"time must be 'continuous' for hosts that are machines of states, got {shown(time)}")
+    if options.updates_per_rtt is not None and (time != "discrete" or not parts.windows):
+        raise ValueError(
+            f"updates_per_rtt applies to windows in discrete time only, got {options.updates_per_rtt} with time="
+            f"{time!r} for {kind.__name__}"
+        )
     if time == "averaged" and clocking == "ack" and kind_of(protocol) is Kind.GRANTED_WINDOWS:
         raise ValueError(f"clocking must be 'rate' for time='averaged' of {kind.__name__}, got 'ack'")
     if time == "discrete" and "stamping" in kind.__dataclass_fields__ and protocol.stamping != "departure":
@@ -444,6 +460,8 @@ def _check_hosts(options: _Options, parts: _Parts) -> None:
         )
     if options.delays is not None and time != "discrete":
         raise ValueError(f"delays belong to time='discrete', got time={time!r}")
+    if options.delays is not None and parts.windows:
+        raise ValueError(f"delays must be None for {kind.__name__}: windows have the delays of the network")
 
 
 def _check_links(scenario: Scenario, options: _Options, parts: _Parts) -> None:
@@ -452,7 +470,7 @@ def _check_links(scenario: Scenario, options: _Options, parts: _Parts) -> None:
         raise ValueError("acks_of must be None for windows as fluid: the next ACK also reports the data of a lost ACK")
     if options.time == "averaged":
         _check_departures(parts.disciplines)
-    if options.time == "discrete" and len(parts.losses) < len(scenario.impairments):
+    if options.time == "discrete" and not parts.windows and len(parts.losses) < len(scenario.impairments):
         raise ValueError("schedules of capacities need time='continuous' or 'averaged', got 'discrete'")
     if any(parts.disciplines) and parts.losses and options.start != "empty":
         raise ValueError(
@@ -477,7 +495,8 @@ def _check_departures(disciplines: Sequence[Protocol | None]) -> None:
 def _check_losses_and_unresponsive_flows(options: _Options, parts: _Parts) -> None:
     """Raise for random losses and unresponsive flows that the fluid of the other options does not support."""
     unresponsive = parts.steady.any()
-    if (unresponsive or parts.losses) and (options.time == "discrete" or (parts.windows and unresponsive)):
+    by_interval = options.time == "discrete" and not parts.windows
+    if (parts.losses and by_interval) or (unresponsive and (by_interval or parts.windows)):
         raise ValueError(
             "unresponsive flows need a protocol that sets rates and time='continuous' or 'averaged'; losses need time="
             "'continuous' or 'averaged'"
@@ -580,7 +599,7 @@ def _recordable(protocol: Protocol, taken: Taken, disciplines: Sequence[Protocol
         from ecc.fluid.network.machines import machine_fields
 
         return ["env.window", *(f"flow.{name}" for name in machine_fields(protocol))]
-    if taken is supported_entries.WINDOWS:
+    if taken is supported_entries.WINDOWS or taken is supported_entries.ROUNDS:
         keeps_feedback = router_takes(protocol, "R") or takes(protocol.announce_law, "R")
         states = [f"link.{name}" for discipline in disciplines if discipline is not None for name in discipline.states]
         states += [f"flow.{name}" for name in protocol.states]

@@ -8,7 +8,18 @@ from ecc.contract.entries import Taken
 from ecc.contract.kinds import Kind, kind_of, router_takes, sets_windows, source_takes, steps_from_rate
 from ecc.contract.protocol import Protocol
 
-__all__ = ["AVERAGED", "EQUATIONS", "GRANTED", "MACHINES", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS", "taken_by"]
+__all__ = [
+    "AVERAGED",
+    "EQUATIONS",
+    "GRANTED",
+    "MACHINES",
+    "RECURRENCE",
+    "ROUNDS",
+    "SAMPLED",
+    "STEPPED",
+    "WINDOWS",
+    "taken_by",
+]
 
 _MEASURED = ("u", "N", "N_all", "q", "C", "d", "T", "p")
 _ALL_THE_TIME = "routers act on averages and queues at every moment here; in packets, by intervals"
@@ -165,6 +176,9 @@ WINDOWS = Taken(
 )
 """Declaration supported by `ecc.fluid.network.windows`."""
 
+ROUNDS = replace(WINDOWS, engine="a fluid of windows in rounds")
+"""Declaration supported by `ecc.fluid.network.rounds`."""
+
 MACHINES = Taken(
     "a fluid of machines",
     {},
@@ -223,4 +237,5 @@ def taken_by(protocol: Protocol, time: str, ack_clocked: bool) -> Taken:
         return AVERAGED
     if kind is Kind.GRANTED_WINDOWS and not ack_clocked:
         return EQUATIONS
-    return _TAKEN_OF.get(kind, EQUATIONS)
+    taken = _TAKEN_OF.get(kind, EQUATIONS)
+    return ROUNDS if taken is WINDOWS and time == "discrete" else taken

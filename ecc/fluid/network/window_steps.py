@@ -38,7 +38,29 @@ from ecc.fluid.network.host_states import STEP_FIELDS
 from ecc.fluid.network.machines import Machines, move_machine
 from ecc.fluid.network.queues import Service, serve_several
 
-__all__ = ["WINDOW_ARGUMENTS", "Routers", "Rules", "Sources", "advance"]
+__all__ = [
+    "MAX_WINDOW",
+    "WINDOW_ARGUMENTS",
+    "AckedData",
+    "Routers",
+    "Rules",
+    "Signals",
+    "Sources",
+    "Step",
+    "advance",
+    "begin_recovery",
+    "end_step",
+    "fill_record",
+    "keep_states",
+    "laws_of",
+    "loses_packet",
+    "move_states",
+    "move_window",
+    "send",
+    "set_seen",
+    "signals_of",
+    "trace_back",
+]
 
 WINDOW_ARGUMENTS = (
     "R",
@@ -87,7 +109,8 @@ WINDOW_ARGUMENTS = (
 _STATES = len(WINDOW_ARGUMENTS)
 _SMEARED = 0.01  # windows an RTT: slower ACKs are trains smeared by the grid
 _LOSS_SIZE = 0.5  # packets: queues drop entire packets, and trains get slightly more or less than their share
-_MAX_WINDOW = 2.0**66  # bits
+MAX_WINDOW = 2.0**66
+"""Maximum window [bit]."""
 _MINIMUM, _MAXIMUM = range(2)
 _pointers = unpacker("ff")
 
@@ -247,13 +270,13 @@ def advance(
     machines: Machines,
 ) -> Any:
     """Take steps on the grid; return 0, or the status of a law that failed."""
-    laws = _laws_of(rules, 0)
+    laws = laws_of(rules, 0)
     for i in range(begin, end):
         step = Step(i, (i - zero) * h, h, zero)
         for g in range(len(paths.members)):
             if rules.host[g] != laws.host:
-                laws = _laws_of(rules, rules.host[g])
-            status, acked = _trace_back(paths, curves, laws, routers, disciplines, departures, g, step)
+                laws = laws_of(rules, rules.host[g])
+            status, acked = trace_back(paths, curves, laws, routers, disciplines, departures, g, step)
             if status != 0:
                 return status
             if step.t >= paths.stop[g]:
@@ -283,30 +306,39 @@ def advance(
                     status = _respond(paths, laws, sources, acked, g, step, chosen)
                     if status != 0:
                         return status
-                if not 0.0 < sources.window[g] <= _MAX_WINDOW:
+                if not 0.0 < sources.window[g] <= MAX_WINDOW:
                     reason = NOT_POSITIVE if sources.window[g] <= 0.0 else TOO_LARGE
                     return failed(rules.failed, SOURCE, g, step.t, reason)
                 sources.early_seen[g], sources.acked[g] = acked.early, acked.acknowledged
-                _send(paths, curves, laws, sources, acked, g, step)
+                send(paths, curves, laws, sources, acked, g, step)
 
-        _arrive(paths, curves, disciplines, i)
-        _serve(paths, curves, service, i)
-        for k in range(len(routers.due)):
-            status = _move_router(paths, curves, rules, routers, k, step)
-            if status != 0:
-                return status
-        drop(paths, curves, i)
-        status = _choose_arrivals(paths, curves, rules, disciplines, step)
-        if status != 0:
-            return status
-        status = _choose_departures(paths, curves, rules, departures, step)
+        status = end_step(paths, curves, rules, routers, disciplines, service, departures, step)
         if status != 0:
             return status
     return 0
 
 
 @inlined
-def _laws_of(rules: Any, host: int) -> Any:
+def end_step(
+    paths: Any, curves: Any, rules: Any, routers: Any, disciplines: Any, service: Any, departures: Any, step: Any
+) -> Any:
+    """Let the data sent in a step arrive, and let links, routers and disciplines act; return the status of a law."""
+    i = step.i
+    _arrive(paths, curves, disciplines, i)
+    _serve(paths, curves, service, i)
+    for k in range(len(routers.due)):
+        status = _move_router(paths, curves, rules, routers, k, step)
+        if status != 0:
+            return status
+    drop(paths, curves, i)
+    status = _choose_arrivals(paths, curves, rules, disciplines, step)
+    if status != 0:
+        return status
+    return _choose_departures(paths, curves, rules, departures, step)
+
+
+@inlined
+def laws_of(rules: Any, host: int) -> Any:
     """Return the laws of a host."""
     return Laws(
         host,
@@ -345,7 +377,7 @@ def _call_law(law: int, pointers: Any, place: Any, part: int, which: int, t: flo
 
 
 @inlined
-def _trace_back(
+def trace_back(
     paths: Any, curves: Any, laws: Any, routers: Any, disciplines: Any, departures: Any, g: int, step: Any
 ) -> Any:
     """Return the status of the router law, and the data of a flow that are acknowledged now."""
@@ -428,37 +460,49 @@ def _combined(combine: int, first: float, second: float) -> float:
 @inlined
 def _respond(paths: Any, laws: Any, sources: Any, acked: Any, g: int, step: Any, disciplined: bool) -> Any:
     """Move the window and the states of a host by the ACKs of a step; return 0, or the status of a law that failed."""
-    record = laws.record
     share = step.h / acked.rtt
     if laws.ack_clocked != 0:
         share = min(1.0, (acked.acknowledged - sources.acked[g]) / sources.window[g])
-    signals = _signals(laws, sources, acked, g)
-    _fill_record(paths, laws, sources, acked, signals, g, step)
-    if laws.move != 0:
-        record[_SHARE], record[_STEP] = share, step.h
-        status = _call_law(laws.move, laws.pointers, laws.failed, STATE, g, step.t)
-        if status != 0:
-            return status
+    signals = signals_of(laws, sources, acked, g)
+    fill_record(paths, laws, sources, acked, signals, g, step)
+    status = move_states(laws, share, g, step)
+    if status != 0:
+        return status
     responds = laws.loss != 0
     answered = disciplined and acked.sent_at < sources.answered[g]
     if responds and (step.t < sources.recovery_end[g] or answered):
-        _set_seen(sources, acked, g)
+        set_seen(sources, acked, g)
         lost = (sources.drops_seen[g] - sources.drops_before[g]) / paths.packet[g]
         sources.burst[g] = max(sources.burst[g], lost)
         status = 0
-    elif responds and _loses_packet(sources, signals, paths.packet[g], g):
-        status = _begin_recovery(laws, sources, acked, signals, paths.packet[g], g, step)
+    elif responds and loses_packet(sources, signals, paths.packet[g], g):
+        status = begin_recovery(laws, sources, acked, signals, paths.packet[g], g, step)
     else:
-        status = _move_window(laws, sources, acked, signals, share, paths.packet[g], g, step)
+        status = move_window(laws, sources, acked, signals, share, paths.packet[g], g, step)
     if status != 0:
         return status
-    for column in range(sources.states.shape[1]):
-        sources.states[g, column] = record[_STATES + column]
+    keep_states(laws, sources, g)
     return status
 
 
 @inlined
-def _signals(laws: Any, sources: Any, acked: Any, g: int) -> Any:
+def move_states(laws: Any, share: float, g: int, step: Any) -> Any:
+    """Move the states of a host, in the record, by a step in which this share of a window is acknowledged."""
+    if laws.move == 0:
+        return 0
+    laws.record[_SHARE], laws.record[_STEP] = share, step.h
+    return _call_law(laws.move, laws.pointers, laws.failed, STATE, g, step.t)
+
+
+@inlined
+def keep_states(laws: Any, sources: Any, g: int) -> None:
+    """Store the states of a host, which its laws have moved in their record."""
+    for column in range(sources.states.shape[1]):
+        sources.states[g, column] = laws.record[_STATES + column]
+
+
+@inlined
+def signals_of(laws: Any, sources: Any, acked: Any, g: int) -> Any:
     """Return the losses and marks that the ACKs of a step signal; count those that need a response as for a loss."""
     new_drops = acked.dropped - acked.early - sources.drops_seen[g]
     new_random = acked.random_lost - sources.random_seen[g]
@@ -483,7 +527,7 @@ def _signals(laws: Any, sources: Any, acked: Any, g: int) -> Any:
 
 
 @inlined
-def _fill_record(paths: Any, laws: Any, sources: Any, acked: Any, signals: Any, g: int, step: Any) -> None:
+def fill_record(paths: Any, laws: Any, sources: Any, acked: Any, signals: Any, g: int, step: Any) -> None:
     """Write the arguments of a host's laws into their record."""
     record = laws.record
     record[_W], record[_M], record[_R], record[_D] = sources.window[g], sources.memory[g], acked.feedback, acked.rtt
@@ -496,21 +540,21 @@ def _fill_record(paths: Any, laws: Any, sources: Any, acked: Any, signals: Any, 
 
 
 @inlined
-def _set_seen(sources: Any, acked: Any, g: int) -> None:
+def set_seen(sources: Any, acked: Any, g: int) -> None:
     """Record that all losses and marks so far are detected, and need no other response."""
     sources.drops_seen[g], sources.random_seen[g] = acked.dropped - acked.early, acked.random_lost
     sources.early[g], sources.marked[g], sources.at_heads[g] = 0.0, 0.0, 0.0
 
 
 @inlined
-def _loses_packet(sources: Any, signals: Any, packet: float, g: int) -> Any:
+def loses_packet(sources: Any, signals: Any, packet: float, g: int) -> Any:
     """Return whether a host detects the loss of a packet [bit], or a mark that counts as one."""
     to_next = packet * sources.draws[g, sources.losses[g]]
     return signals.new_drops + signals.unanswered >= _LOSS_SIZE * packet or signals.new_random >= to_next > 0.0
 
 
 @inlined
-def _begin_recovery(laws: Any, sources: Any, acked: Any, signals: Any, packet: float, g: int, step: Any) -> Any:
+def begin_recovery(laws: Any, sources: Any, acked: Any, signals: Any, packet: float, g: int, step: Any) -> Any:
     """Let the window jump at a loss or mark, and be constant for the next RTT; return the status of the laws."""
     is_mark = sources.marked[g] > signals.new_drops + acked.random_lost - sources.random_seen[g] + sources.early[g]
     status, window = _jump(laws, is_mark, 1.0, g, step.t)
@@ -521,7 +565,7 @@ def _begin_recovery(laws: Any, sources: Any, acked: Any, signals: Any, packet: f
     )
     sources.window[g], sources.recovery_end[g] = window, step.t + acked.rtt
     sources.drops_before[g], sources.slow_start[g] = sources.drops_seen[g], 0
-    _set_seen(sources, acked, g)
+    set_seen(sources, acked, g)
     sources.answered[g] = step.t
     sources.losses[g] += 1
     if laws.memory != 0:
@@ -547,7 +591,7 @@ def _jump(laws: Any, is_mark: bool, jumps: float, g: int, t: float) -> Any:
 
 
 @inlined
-def _move_window(
+def move_window(
     laws: Any, sources: Any, acked: Any, signals: Any, share: float, packet: float, g: int, step: Any
 ) -> Any:
     """Move the window of a host that is not in recovery, by the acknowledged share of it; return the laws' status."""
@@ -601,7 +645,7 @@ def _call_source_laws(laws: Any, sources: Any, g: int, t: float) -> Any:
 
 
 @inlined
-def _send(paths: Any, curves: Any, laws: Any, sources: Any, acked: Any, g: int, step: Any) -> None:
+def send(paths: Any, curves: Any, laws: Any, sources: Any, acked: Any, g: int, step: Any) -> None:
     """Send the data that the window, the receiver window and pacing admit."""
     i, sent, over = step.i, curves.sent, laws.paced_over
     started = step.t > paths.start[g] + 1e-6 * step.h

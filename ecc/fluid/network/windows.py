@@ -84,7 +84,7 @@ from ecc.fluid.network.window_steps import WINDOW_ARGUMENTS, Routers, Rules, Sou
 from ecc.laws.arguments import arguments_except, call_law, takes
 from ecc.models.shared.windows import initial_window
 
-__all__ = ["run"]
+__all__ = ["run", "solve"]
 
 FloatArray = NDArray[np.float64]
 
@@ -363,6 +363,21 @@ def run(problem: Problem) -> Result:
     -------
     Result
     """
+    return solve(problem, advance)
+
+
+def solve(problem: Problem, advance: Callable[..., Any], rounds: Any = None) -> Result:
+    """Compute the curves of a network by a kernel.
+
+    Parameters
+    ----------
+    problem : Problem
+        Problem with source laws that take the argument `w`.
+    advance : callable
+        Kernel with the arguments of `window_steps.advance`.
+    rounds : NamedTuple, optional
+        Last argument of the kernel; None: the hosts that are machines of states.
+    """
     links = _Links.of(problem)
     network, code_of_disciplines = _Network.of(problem, links)
     fluid, grid, paths, curves = network.fluid, network.grid, network.paths, network.curves
@@ -406,7 +421,7 @@ def run(problem: Problem) -> Result:
                 network.disciplines,
                 links.service,
                 departures,
-                machines,
+                machines if rounds is None else rounds,
             )
         ),
         problem.progress,

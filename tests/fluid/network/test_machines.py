@@ -140,7 +140,12 @@ class Taken:
         ),
         (Listener.fluid_form, {"start": "equilibrium"}, ValueError, "start must be 'empty' for hosts that are"),
         (Listener.fluid_form, {"clocking": "rate"}, ValueError, "clocking must be 'ack' for hosts that are machines"),
-        (Listener.fluid_form, {"time": "discrete"}, ValueError, "time must be 'continuous' for the windows of Listens"),
+        (
+            Listener.fluid_form,
+            {"time": "discrete"},
+            ValueError,
+            "time must be 'continuous' for hosts that are machines",
+        ),
         (Listener.fluid_form, {"record": ["flow.x"]}, ValueError, "record must name states of this fluid .env.window"),
     ],
 )

@@ -258,8 +258,6 @@ def test_fluids_of_rates_have_no_slow_start():
 
 def test_refusals():
     net = Network.dumbbell("10 Mb/s", rtts=[0.05])
-    with pytest.raises(ValueError, match=r"^time must be 'continuous' for the windows of EDN, got 'discrete'$"):
-        ecc.fluid.simulate(ecc.Scenario(net, EDN(), 1.0), time="discrete")
     with pytest.raises(ValueError, match="^NewReno has no relay: it does not define relay_loop$"):
         ecc.stability.relay_cycle(NewReno(), net)
 
