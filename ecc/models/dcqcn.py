@@ -214,7 +214,6 @@ class DCQCN(Protocol):
     answers: ClassVar[frozenset[str]] = frozenset({"ecn"})
     n_timers = 2
     required_env = frozenset({"random"})
-    times: ClassVar[tuple[str, ...]] = ("continuous",)
     main_parameter = "rate_ai"
     equilibrium_is_static = False
     header_bytes = (0, 0)

@@ -220,7 +220,7 @@ class PatchedTIMELY(TIMELY):
 
     beta: float = 0.008
 
-    times = ("continuous",)
+    times = ("continuous", "discrete", "hybrid")
     main_parameter = "beta"
     no_equilibrium = ""
     linear_refusal = None
