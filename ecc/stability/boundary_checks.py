@@ -339,7 +339,7 @@ def _forms(protocol: Protocol, time: str, clocking: str | None) -> list[dict[str
         return []  # the fluid of such routers and hosts has no ticks
     forms: list[dict[str, Any]] = [{"time": form, "clocking": clocking} for form in _FLUIDS[time]]
     if clocking is None and time == "continuous" and has_granted_windows(protocol):
-        forms.insert(1, {"time": "continuous", "clocking": "rate"})
+        forms.insert(0, {"time": "averaged", "clocking": "rate"})
     return forms
 
 

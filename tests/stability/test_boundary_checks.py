@@ -7,7 +7,7 @@ import pytest
 
 import ecc
 from ecc.errors import LinearizationError
-from ecc.models import EMKCAVQ, FAST, PIQIRCP, QIRCP, RCP, JetMax
+from ecc.models import EMKCAVQ, FAST, PIQIRCP, QIRCP, RCP, XCP, JetMax
 from ecc.network.network import Network
 from ecc.stability import check_boundary
 
@@ -27,6 +27,14 @@ def test_the_fluid_of_each_time_loses_stability_at_the_limit_of_its_linear_model
     assert table["status_below"].tolist() == ["stable"] * 2 and table["status_above"].tolist() == ["unstable"] * 2
     assert table["measured_below"].to_numpy() == pytest.approx(table["growth_below"].to_numpy(), rel=0.02)
     assert table["measured_limit"].isna().all() and (table["reason"] == "").all()
+
+
+def test_granted_windows_run_paced_and_averaged_for_the_continuous_model():
+    """Without a buffer: queues, which the model leaves out, would lengthen RTTs."""
+    network = Network.dumbbell("10 Gb/s", rtts=[0.1, 0.1], buffer=1000)
+    table = check_boundary(XCP(beta=0.0), network, times=["continuous"], engines=["fluid"])
+    assert table["fluid"][0] == "averaged" and table["agrees"][0]
+    assert table["limit"][0] == pytest.approx(pi / 2, rel=1e-6)
 
 
 def test_packets_that_contradict_a_model_have_the_limit_of_the_hybrid_model():

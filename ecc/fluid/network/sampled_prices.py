@@ -15,8 +15,8 @@ each new price, from another link or a later tick:
 It ignores the first two prices of a flow, because it joined their intervals midway. With "always" a source steps on a
 separate clock, every T from the first price on, and x_rtt is the rate of the packet acknowledged last. A flow begins at
 its `opening_rate`, and its minimum rate is `floor` packets an RTT. Equations in which y lags by T and x moves by
-(f(x) - x)/T (`continuous`) do not model such a loop: they multiply the price (y - C)/y of an idle link by a rate that
-has already changed, which gives peaks of several times the capacity.
+(f(x) - x)/T (`continuous`, for `time` "averaged") model such a loop near its equilibrium only: they multiply the price
+(y - C)/y of an idle link by a rate that has already changed, which gives peaks of several times the capacity.
 
 The grid is a hundredth of the interval, or a twentieth of the shortest RTT; queues are as in `curves`.
 """

@@ -363,6 +363,12 @@ def test_rates_in_steps_decay_as_with_even_timing_as_the_interval_shrinks():
     assert 0.8 < np.log(differences[0] / differences[1]) / np.log(4.0) < 1.1
 
 
+def test_even_timing_overshoots_far_from_the_equilibrium():
+    scenario = Scenario(Network.dumbbell("10 Mb/s", [0.1, 0.1]), EMKC(), 30.0)
+    peaks = [float(simulate(scenario, time=time).arrival.max()) for time in ("averaged", "continuous")]
+    assert peaks == pytest.approx([14.3e6, 10.8e6], rel=5e-3)
+
+
 # ---- custom protocols, recorded states, refusals ---------------------------------------------------------------
 
 
@@ -421,7 +427,12 @@ def test_flows_begin_with_the_rate_that_they_have_in_steps():
 @pytest.mark.parametrize(
     ("protocol", "options", "message"),
     [
-        (XCP(), {}, "clocking must be 'rate' for time='averaged' of XCP, got 'ack'"),
+        (
+            XCP(),
+            {},
+            "clocking must be 'rate' for time='averaged' of XCP, got 'ack': its routers respond to present arrivals, and "
+            "windows that ACKs clock arrive in trains",
+        ),
         (BBR(), {}, "time must be 'continuous' for hosts that are machines of states, got 'averaged'"),
         (
             {"flows": NewReno(), "links": CoDel()},
