@@ -631,8 +631,15 @@ class Trajectory:
         return "\n".join([f"<Trajectory {about.get('protocol', '')}, {self.stopped}>", *lines, *notes])
 
     def _repr_html_(self) -> str:
+        """Return what `repr` has in its first lines, the notes, and the dataset with its attributes folded."""
+        import xarray as xr
+
+        name, *lines = repr(self).splitlines()
+        about = " ".join(" ".join(line.split()) for line in lines if line.startswith(("Time:", "Run:", "Transfers:")))
         notes = "".join(f"<p>note: {escape(note)}</p>" for note in first_notes(self.notes))
-        return notes + str(self.data._repr_html_())
+        with xr.set_options(display_expand_attrs=False):
+            table = str(self.data._repr_html_())
+        return f"<p><b>{escape(name.strip('<>'))}</b> {escape(about)}</p>{notes}{table}"
 
 
 def _edges(bins: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -62,7 +62,10 @@ def test_labels_units_and_averages():
     assert run.is_complete and run.stats["data_packets"] > 1000
     assert Scenario.from_toml(run.data.attrs["scenario"]).network.flows == network.flows
     assert run.to_dataframe("rate").shape == (16, 1)
-    assert run.plot().data and "xarray" in run._repr_html_()
+    assert run.plot().data
+    html = run._repr_html_()
+    assert html.startswith("<p><b>Trajectory ") and " Run: engine packet, seed " in html.partition("</p>")[0]
+    assert "xarray" in html
 
 
 def test_sized_flows_complete_and_transfers_have_rows_only():
