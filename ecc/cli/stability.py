@@ -99,8 +99,8 @@ def stability(
         raise ValueError(f"network must not be given beside a scenario, which has its own, got {network}")
     scenario = network or (Path(protocol) if protocol.endswith(".toml") else None)
     if scenario is None and not rtt:
-        given = {"capacity": capacity, "parameter": parameter, "mean-rtt": mean_rtt, "clocking": clocking}
-        if unused := [f"--{name}" for name, value in given.items() if value]:
+        of_networks = {"capacity": capacity, "parameter": parameter, "mean-rtt": mean_rtt, "clocking": clocking}
+        if unused := [f"--{name}" for name, value in of_networks.items() if value]:
             raise ValueError(
                 "rtt must be given for each flow (--rtt 100ms), or a network (--network SCENARIO.toml), with "
                 f"{unused[0]}"

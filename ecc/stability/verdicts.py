@@ -301,7 +301,7 @@ def _systems(
 def _is_same(first: System, second: System) -> bool:
     """Return whether two systems have the same matrices and delays."""
     parts = [(system.matrices, system.delays, getattr(system, "neutral", None)) for system in (first, second)]
-    return all(np.array_equal(one, other) for one, other in zip(*parts, strict=True) if one is not None)
+    return all(np.array_equal(part, same) for part, same in zip(*parts, strict=True) if part is not None)
 
 
 def _linearized(
@@ -465,7 +465,8 @@ def _at_set(system: System, members: EquilibriumSet) -> _Row:
     across = np.delete(roots, nearest)
     if not len(across):
         text = "every direction is along the set, so perturbations stay"
-        return _Row("", "", "set", complex(boundary), _step(system), members.stable is not False, False, nan, text)
+        stable = members.stable is not False
+        return _Row("", "", "set", complex(boundary), _step(system), stable, stable and _stays(system), nan, text)
     dominant = complex(across[0])
     rate = _rate(dominant, sampled)
     line = 0.5 * max(rate, -1.0) if sampled else 0.5 * rate
@@ -475,6 +476,14 @@ def _at_set(system: System, members: EquilibriumSet) -> _Row:
     if members.stable is False:
         stable, is_counted = False, False
     return _Row("", "", "set", dominant, _step(system), stable, is_counted)
+
+
+def _stays(system: System) -> bool:
+    """Return whether a system keeps every state exactly: x' = 0, or x[n+1] = x[n]."""
+    acting = [k for k, matrix in enumerate(system.matrices) if matrix.any()]
+    if not system.sampling[0]:
+        return not acting
+    return acting == [0] and system.delays[0] == 0.0 and np.array_equal(system.matrices[0], np.eye(system.size))
 
 
 def _characteristic_matrix(system: System) -> Any:
