@@ -452,8 +452,8 @@ def _check_hosts(options: _Options, parts: _Parts) -> None:
         )
     if time == "averaged" and clocking == "ack" and kind_of(protocol) is Kind.GRANTED_WINDOWS:
         raise ValueError(
-            f"clocking must be 'rate' for time='averaged' of {kind.__name__}, got 'ack': its routers respond to present "
-            "arrivals, and windows that ACKs clock arrive in trains"
+            f"clocking must be 'rate' for time='averaged' of {kind.__name__}, got 'ack': its routers respond to "
+            "present arrivals, and windows that ACKs clock arrive in trains"
         )
     if time == "discrete" and "stamping" in kind.__dataclass_fields__ and protocol.stamping != "departure":
         raise ValueError(f"time must be 'continuous' for stamping={protocol.stamping!r}, got {shown(time)}")

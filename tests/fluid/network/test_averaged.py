@@ -430,8 +430,8 @@ def test_flows_begin_with_the_rate_that_they_have_in_steps():
         (
             XCP(),
             {},
-            "clocking must be 'rate' for time='averaged' of XCP, got 'ack': its routers respond to present arrivals, and "
-            "windows that ACKs clock arrive in trains",
+            "clocking must be 'rate' for time='averaged' of XCP, got 'ack': its routers respond to present arrivals, "
+            "and windows that ACKs clock arrive in trains",
         ),
         (BBR(), {}, "time must be 'continuous' for hosts that are machines of states, got 'averaged'"),
         (
