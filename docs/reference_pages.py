@@ -151,6 +151,7 @@ def contract() -> str:
             "forms.SteppedRates",
             "forms.GrantedWindows",
             "forms.StateMachine",
+            "forms.RoundMap",
             "forms.OperatingRange",
             "reference.ReferenceLoop",
         )

@@ -1,11 +1,20 @@
-"""Options of one kind of loop each: fluid forms of hosts, queues of a link, the range of networks."""
+"""Options of one kind of loop each: fluid forms of hosts, maps per round, queues of a link, the range of networks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["FluidForm", "GrantedWindows", "OperatingRange", "Queues", "SampledPrices", "StateMachine", "SteppedRates"]
+__all__ = [
+    "FluidForm",
+    "GrantedWindows",
+    "OperatingRange",
+    "Queues",
+    "RoundMap",
+    "SampledPrices",
+    "StateMachine",
+    "SteppedRates",
+]
 
 
 class SampledPrices(NamedTuple):
@@ -89,6 +98,46 @@ class StateMachine(NamedTuple):
 
 
 FluidForm = SampledPrices | SteppedRates | GrantedWindows | StateMachine
+
+
+class RoundMap(NamedTuple):
+    """The dynamics of a protocol on one network as a map per round, with the orbit to linearize at (`ecc.loops`).
+
+    Attributes
+    ----------
+    law : callable
+        `law(state, p)`: all states after a round, given those before it. A plain function of a module, in the language
+        of laws: + - * /, comparisons, min, max, abs, exp, log and sqrt; it may call hooks.
+    state : tuple of float and int
+        A fixed point of the law, or a state of a cycle. An int is a discrete state, for example a flag: it has no
+        deviations, and must return with the orbit.
+    p : object
+        Parameters of the protocol and data of the network, for example routes.
+    duration : float
+        Length of a round [s].
+    rounds : int
+        Rounds after which the orbit returns; 1: a fixed point.
+    delays : tuple of float
+        Length of a round for each state [s], in continuous time; empty: `duration` for all.
+    notes : tuple of str
+        Effects that the map omits, one line each.
+    averaged : RoundMap or None
+        Map of the continuous model, if the law jumps at the orbit: the convex combination of its sides that keeps the
+        states where it jumps (Filippov). None: the same map.
+    one_sided : str
+        Result that holds for all one-sided derivatives, as a note, if the law has a kink at the orbit; empty: a kink is
+        refused.
+    """
+
+    law: Callable[[Sequence[Any], Any], Sequence[Any]]
+    state: tuple[float, ...]
+    p: Any
+    duration: float
+    rounds: int = 1
+    delays: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
+    averaged: Any = None
+    one_sided: str = ""
 
 
 class Queues(NamedTuple):

@@ -47,6 +47,8 @@ class Kind(StrEnum):
     """Hosts set windows, and send them in no less than a given time (`paced_over`)."""
     HOST_RATES = "host rates"
     """Hosts set rates by states of their own, such as an averaged gradient of RTTs."""
+    ROUND_MAP = "map per round"
+    """Hosts and routers act once per round, and `round_map` has their states after a round (`RoundMap`)."""
     STATE_MACHINE = "state machine"
     """Hosts are state machines, which probe in turns and jump (`StateMachine`)."""
     QUEUE_DISCIPLINE = "queue discipline"
@@ -171,12 +173,16 @@ def _fitting_kinds(protocol: LoopDeclarations) -> list[Kind]:
             f"fluid_form of {type(protocol).__name__} must be SampledPrices, SteppedRates, GrantedWindows, "
             f"StateMachine or None, got {shown(form)}"
         )
+    has_map = protocol._undefined("round_map") is None
     if getattr(protocol, "source_law", None) is None:
+        if has_map:
+            return [Kind.ROUND_MAP]
         if not type(protocol).has_hosts():
             return [Kind.QUEUE_DISCIPLINE]
         has_hooks = any(protocol._undefined(hooks) is None for hooks in ("link_hooks", "flow_hooks"))
         return [Kind.PACKETS_ONLY] if has_hooks or form is not None else []
-    kinds = [kind for option, kind in _FORMS.items() if isinstance(form, option)]
+    kinds = [Kind.ROUND_MAP] if has_map else []
+    kinds += [kind for option, kind in _FORMS.items() if isinstance(form, option)]
     if sets_windows(protocol):
         kinds.append(_kind_of_windows(protocol))
     elif protocol.states or protocol.source_clock == "continuous":

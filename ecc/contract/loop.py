@@ -91,7 +91,9 @@ def loop_of(protocol: EngineDeclarations) -> Loop:
         linear = protocol.linear_refusal or half
     else:
         fluid = protocol.fluid_refusal or (None if kind is Kind.STATE_MACHINE else lacks)
-        linear = protocol.linear_refusal or lacks or protocol.no_equilibrium or protocol._undefined("equilibrium")
+        linear = protocol.linear_refusal
+        if linear is None and protocol._undefined("round_map") is not None:
+            linear = lacks or protocol.no_equilibrium or protocol._undefined("equilibrium")
         if linear is None and not protocol.times:
             linear = "it declares no times"
     return Loop(kind, packet, fluid, linear, () if linear else protocol.times)

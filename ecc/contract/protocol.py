@@ -87,7 +87,8 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    with it: a packet run of it is refused.
 3. `equilibrium` and `published_bounds`; `main_parameter`, the gain that `ecc stability` varies.
 
-With only 2 there are packet runs; with 1, fluid runs; with `equilibrium`, linear models. The laws and hooks see the
+With only 2 there are packet runs; with 1, fluid runs; with `equilibrium`, linear models. A protocol without 1, whose
+hosts and routers act once per round, has linear models by `round_map`. The laws and hooks see the
 fields that are numbers, or arrays of numbers declared as `tuple[float, ...]`, for example the weights of a trained
 policy, unless `params` is defined; `rate_range` is from 0 to the capacity.
 
@@ -114,7 +115,7 @@ from ecc._support.quantity import Dimension
 from ecc.contract.choices import ARRAY_TYPES, NUMBER_TYPES
 from ecc.contract.env import Hook, NoRecord, Params
 from ecc.contract.equilibrium import Bound, Equilibrium, EquilibriumSet, RelayLoop
-from ecc.contract.forms import FluidForm, OperatingRange, Queues, StateMachine
+from ecc.contract.forms import FluidForm, OperatingRange, Queues, RoundMap, StateMachine
 from ecc.contract.loop import Loop, loop_of
 from ecc.contract.records import as_floats
 from ecc.contract.reference import ReferenceLoop
@@ -140,7 +141,7 @@ class Protocol:
         for name, value in vars(cls).items():
             if name.endswith("_law") and isinstance(value, FunctionType):
                 raise TypeError(f"{name} of {cls.__name__} must be a static method: {name} = staticmethod(...)")
-        for name in ("equilibrium", "equilibrium_set", "published_bounds", "relay_loop"):  # methods that users call
+        for name in ("equilibrium", "equilibrium_set", "published_bounds", "relay_loop", "round_map"):
             if name in vars(cls):
                 setattr(cls, name, check_arguments(vars(cls)[name]))
         if checks_of_class := vars(cls).get("__post_init__"):
@@ -642,6 +643,20 @@ class Protocol:
             If the set is not known on this network.
         """
         return None
+
+    def round_map(self, network: Network) -> RoundMap:
+        """Return the dynamics on a network as a map per round, for protocols without a `source_law`.
+
+        The linear models are the derivative of the map at its fixed point or over its cycle (`ecc.loops.round_maps`).
+
+        Raises
+        ------
+        LinearizationError
+            If the network has no such map, or the map no fixed point and no cycle.
+        ValueError
+            If it is not defined, as by default.
+        """
+        raise self._lacks("map per round", "round_map")
 
     @property
     def linear_refusal(self) -> str | None:

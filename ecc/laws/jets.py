@@ -8,15 +8,16 @@ the two slopes differ, the derivative does not exist, which is reported instead 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePath
-from types import FunctionType
-from typing import Any
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 from ecc.errors import LinearizationError
 
-__all__ = ["Jet", "derivatives", "gradient", "rebind", "taylor"]
+__all__ = ["Jet", "Jacobian", "derivatives", "gradient", "jacobian", "rebind", "taylor"]
 
 _ROUNDING = 1e-12  # relative, of slopes
 
@@ -148,6 +149,9 @@ def _log(x: Jet | float) -> Jet:
 
 
 def _sqrt(x: Jet | float) -> Jet:
+    if not any(Jet.lift(x).c):
+        return Jet.lift(x)  # the root of a function that is constantly 0 is 0
+
     def taylor(v: float) -> tuple[float, float, float, float]:
         r = math.sqrt(v)
         return r, 1 / (2 * r), -1 / (8 * r * v), 1 / (16 * r * v * v)
@@ -179,6 +183,28 @@ JETS: Mapping[str, Callable[..., Any]] = {
 }
 
 
+def _names_in(code: CodeType) -> Iterator[str]:
+    """Yield the names that code uses, also in its comprehensions and inner functions."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
+
+
+class _ReboundModule:
+    """A module whose functions are rebound when a law calls them by the name of the module."""
+
+    def __init__(self, module: ModuleType, names: Mapping[str, Callable[..., Any]]) -> None:
+        self._module, self._names = module, names
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._module, name)
+        if isinstance(value, FunctionType):
+            value = rebind(value, self._names)
+        setattr(self, name, value)
+        return value
+
+
 def rebind(law: Callable[..., Any], names: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
     """Return `law` with the given global names replaced, also in the plain functions that it calls.
 
@@ -192,10 +218,12 @@ def rebind(law: Callable[..., Any], names: Mapping[str, Callable[..., Any]]) -> 
     if not isinstance(law, FunctionType):
         return law
     space = dict(law.__globals__)
-    for name in law.__code__.co_names:
-        function = space.get(name)
-        if isinstance(function, FunctionType) and name not in names:
-            space[name] = rebind(function, names)
+    for name in _names_in(law.__code__):
+        value = space.get(name)
+        if isinstance(value, FunctionType) and name not in names:
+            space[name] = rebind(value, names)
+        elif isinstance(value, ModuleType):
+            space[name] = _ReboundModule(value, names)
     space.update(names)
     return FunctionType(law.__code__, space, law.__name__, law.__defaults__, law.__closure__)
 
@@ -302,6 +330,114 @@ def taylor(law: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, fl
     (6.0, 5.0, 1.0, 0.0)
     """
     return _agreed(", ".join(line), *_sides(rebind(law, JETS), at, line))
+
+
+@lru_cache(16)
+def _on_jets(law: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a law for jets, cached because an orbit has many points."""
+    return rebind(law, JETS)
+
+
+class Jacobian(NamedTuple):
+    """Values and derivatives of a law of several numbers.
+
+    Attributes
+    ----------
+    values : list of float
+        Numbers that the law returns.
+    slopes : list of list of float
+        Derivative of each of them with respect to each varied number, for increases.
+    kinks : list of int
+        Positions of varied numbers with another derivative for decreases; also those that meet a kink together.
+    """
+
+    values: list[float]
+    slopes: list[list[float]]
+    kinks: list[int]
+
+
+def jacobian(
+    law: Callable[[Sequence[Any], Any], Sequence[Any]], at: Sequence[Any], p: Any, varied: Sequence[int]
+) -> Jacobian:
+    """Return the derivatives of a law that maps a sequence of numbers to another, for example a map per round.
+
+    Parameters
+    ----------
+    law : callable
+        `law(state, p)`, a plain function.
+    at : sequence of float or int
+        Point, for example (1.0, 3).
+    p : object
+        Second argument of the law.
+    varied : sequence of int
+        Positions of the numbers to vary.
+
+    Returns
+    -------
+    Jacobian
+
+    Raises
+    ------
+    LinearizationError
+        The law fails at the point, or a result is not finite.
+    TypeError
+        The law is not in the language of laws.
+
+    Examples
+    --------
+    >>> jacobian(lambda x, p: [x[0] * x[1], max(x[0], 1.0)], [1.0, 3.0], None, [0, 1])
+    Jacobian(values=[3.0, 1.0], slopes=[[3.0, 1.0], [1.0, 0.0]], kinks=[0])
+    """
+    on_jets = _on_jets(law)
+    values = [float(value) for value in _outputs(on_jets, at, p, {}, None)[0]]
+    sides = [_both_sides(on_jets, at, p, {k: 1.0}) for k in varied]
+    sizes = [abs(at[k]) or 1.0 for k in varied]
+    slack = [
+        _ROUNDING * max((abs(above[i]) * size for (above, _), size in zip(sides, sizes, strict=True)), default=0.0)
+        for i in range(len(values))
+    ]
+    kinks = [
+        k
+        for k, (above, below), size in zip(varied, sides, sizes, strict=True)
+        if _differ(above, below, [each / size for each in slack])
+    ]
+    line = {k: (2.0 + math.sin(j)) * size for j, (k, size) in enumerate(zip(varied, sizes, strict=True))}
+    slopes = [[above[i] for above, _ in sides] for i in range(len(values))]
+    if line and not kinks:
+        expected = [sum(slope * line[k] for k, slope in zip(varied, row, strict=True)) for row in slopes]
+        if any(_differ(side, expected, [1e3 * each for each in slack]) for side in _both_sides(on_jets, at, p, line)):
+            kinks = list(varied)
+    return Jacobian(values, slopes, kinks)
+
+
+def _differ(one: Sequence[float], other: Sequence[float], slack: Sequence[float]) -> bool:
+    """Return whether slopes differ by more than rounding errors."""
+    return any(abs(a - b) > max(1e-9 * (abs(a) + abs(b)), limit) for a, b, limit in zip(one, other, slack, strict=True))
+
+
+def _both_sides(
+    on_jets: Callable[..., Any], at: Sequence[Any], p: Any, line: Mapping[int, float]
+) -> tuple[list[float], list[float]]:
+    """Return the slopes of all results along a line, for h > 0 and for h < 0."""
+    above = _Side(above=True)
+    right = _outputs(on_jets, at, p, line, above)[1]
+    return right, _outputs(on_jets, at, p, line, _Side(above=False))[1] if above.asked else right
+
+
+def _outputs(
+    on_jets: Callable[..., Any], at: Sequence[Any], p: Any, line: Mapping[int, float], side: _Side | None
+) -> tuple[list[float], list[float]]:
+    """Return the values and slopes of all results of a law along a line."""
+    point = [Jet((float(x), line[k], 0.0, 0.0), side) if k in line else x for k, x in enumerate(at)]
+    try:
+        results = [Jet.lift(value).c for value in on_jets(point, p)]
+    except (ArithmeticError, ValueError) as error:
+        raise LinearizationError(f"{_place(on_jets)} fails on the orbit: {error}") from None
+    except (AttributeError, TypeError) as error:
+        raise TypeError(f"{_place(on_jets)} cannot be differentiated: {error}; {_LANGUAGE}") from None
+    if not all(math.isfinite(value[0]) and math.isfinite(value[1]) for value in results):
+        raise LinearizationError(f"{_place(on_jets)} has a result or a slope that is not finite on the orbit")
+    return [value[0] for value in results], [value[1] for value in results]
 
 
 _LANGUAGE = "laws have + - * /, comparisons, min, max, abs, and exp, log and sqrt of ecc.laws.elementary"

@@ -147,6 +147,22 @@ class SampledSystem(ClosedLoop):
             largest = max(largest, *moduli.tolist(), 0.0)
         return largest
 
+    @property
+    def deadbeat_steps(self) -> int | None:
+        """Steps after which every solution is 0, if no state acts back on itself, directly or through others; or None.
+
+        The delays of a chain of states add up, and so do its steps: 3 states that act in a chain without delays are 0
+        after 3 steps.
+        """
+        steps = np.where(self.matrices != 0.0, self.delays[:, None, None] + 1.0, 0.0).max(axis=0)
+        reached = np.ones(self.size)
+        for _ in range(self.size):
+            further = np.where(steps > 0.0, reached[None, :] + steps, 1.0).max(axis=1)
+            if np.array_equal(further, reached):
+                return int(reached.max())
+            reached = further
+        return None
+
     def roots(self, k: int) -> Complex:
         """Return the k roots of largest |z|, conjugates adjacent, verified by a count that none is missing.
 

@@ -1,7 +1,7 @@
 """`linearize`, which checks the options of a linear model and calls the module of its kind of loop.
 
 Each module has its equations in its docstring: `explicit_feedback`, `ack_clocked_windows`, `paced_windows`,
-`host_rates`, and `marked_hosts` for hosts over queue disciplines.
+`host_rates`, `round_maps`, and `marked_hosts` for hosts over queue disciplines.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ecc.loops.host_rates import linearize_rates
 from ecc.loops.marked_hosts import linearize_marks
 from ecc.loops.options import ModelChoice, read_phases
 from ecc.loops.paced_windows import linearize_paced
+from ecc.loops.round_maps import linearize_rounds
 from ecc.network.network import Network
 
 __all__ = [
@@ -42,6 +43,7 @@ _MODELS: Mapping[Kind, Callable[[Protocol, Network, ModelChoice], DelaySystem | 
     Kind.WINDOWS_WITH_STATES: linearize_paced,
     Kind.PACED_WINDOWS: linearize_paced,
     Kind.HOST_RATES: linearize_rates,
+    Kind.ROUND_MAP: linearize_rounds,
 }
 """Kind of loop -> its linear model; all other kinds have that of explicit feedback."""
 _WINDOWS = (Kind.ACK_CLOCKED_WINDOWS, Kind.WINDOWS_WITH_STATES, Kind.PACED_WINDOWS)

@@ -19,6 +19,11 @@ If losses are known an RTT later, as in a network, it has four: two increases, b
 of which the second finds x at its correct value. Both are stable for all N > 1, for S and for differences between
 flows. On several links losses add up, and a flow over many links gets little (docs/expresspass.md).
 
+`round_map` is this map on a network in which all RTTs are equal: credits that links pass, in their order, and losses
+that are known an RTT later. With two flows or more it has no fixed point. An increase leaves x unchanged at x = X only,
+where a flow accepts no loss, and several flows at X lose some. A decrease leaves it unchanged if (1 - L)(1 + T) >= 1,
+and L > T excludes that. The linear model is the derivative over the cycle.
+
 A flow of this model is a flow of credits, from the receiver of data to their sender, with the data as its ACKs.
 `ExpressPass.on` converts a network of data flows. Each link becomes two: one with 1538/1622 of the capacity for data,
 and one for credits, which cross it in the other direction, with 84/1622 and a buffer of a few credits. Gaps between
@@ -31,8 +36,10 @@ are not counted as waste, as receivers know the size. A request for credits take
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,10 +48,11 @@ from numpy.typing import ArrayLike, NDArray
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import RATE, TIME, QuantityField, as_count, as_delay, as_number, as_rate, default
 from ecc.contract.env import FlowEnv, Hook, Params
-from ecc.contract.forms import OperatingRange
+from ecc.contract.forms import OperatingRange, RoundMap
 from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
 from ecc.contract.reference import ReferenceLoop
+from ecc.errors import LinearizationError
 from ecc.network.network import Flow, Link, Network
 
 CREDIT, DATA, PAYLOAD = 84, 1538, 1460  # bytes: a credit and a full packet with all overhead of a wire; its payload
@@ -52,6 +60,8 @@ W_STEP, W_MAX = 0.05, 0.5
 STEP = Fraction(1, 20)  # W_STEP, exactly
 FEW = 40.0  # packets: flows with less to send begin with a lower rate
 RTT_WEIGHT = 0.2  # weight of a sample in the smoothed RTT
+SETTLING, MAX_CYCLE, SAME = 4000, 1000, 1e-10  # RTTs before a cycle is sought, its maximum length, relative difference
+ROUNDING = 1e-12  # relative excess of arrivals that causes no loss
 
 
 def accepted(x: float, p: Params) -> float:
@@ -146,16 +156,12 @@ class ExpressPass(Protocol):
 
     dimensions = {"line_rate": RATE, "min_rto": TIME}
 
-    times = ()
+    times = ("discrete",)
     equilibrium_is_static = False
     answers = frozenset({"loss"})
     required_env = frozenset({"random"})
     header_bytes = (0, 0)
     no_equilibrium = "rates of credits alternate between increase and decrease"
-    linear_refusal = (
-        "ExpressPass has no linear model: rates of credits alternate between increase and decrease, by a map "
-        "of two RTTs"
-    )
     fluid_refusal = "ExpressPass has no fluid model: its rates jump once an RTT, by the credits lost in it"
 
     @property
@@ -165,8 +171,8 @@ class ExpressPass(Protocol):
 
     @property
     def reference_loop(self) -> ReferenceLoop:
-        """Two flows at the hosts' line rate."""
-        return ReferenceLoop(self.line_rate, (40e-6,) * 2, "ours", 1538)
+        """Two flows of credits over a link of the hosts' line rate."""
+        return ReferenceLoop(self.max_rate, (40e-6,) * 2, "ours", CREDIT)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "line_rate", as_rate(self.line_rate, "line_rate"))
@@ -318,6 +324,68 @@ class ExpressPass(Protocol):
         table = np.array(history)
         return table[:, :, 0], table[:, :, 1]
 
+    def round_map(self, network: Network) -> RoundMap:
+        """Return the map per RTT of the cycle that flows reach from equal rates; losses are known an RTT later.
+
+        States of each flow are X - x, w, whether the last RTT had few losses, and loss and delivered rate of the last
+        RTT.
+        Links lose the excess of their arrivals, the same share of each flow, in the order in which credits pass them.
+
+        Parameters
+        ----------
+        network : Network
+            Network of credits (`on`); flows follow their routes.
+
+        Raises
+        ------
+        LinearizationError
+            RTTs differ; links of routes have no common order; or rates do not repeat within 1,000 RTTs after 4,000.
+        ValueError
+            A flow with several routes.
+
+        Examples
+        --------
+        >>> net = ExpressPass.on(Network.dumbbell("10 Gb/s", ["40 us"] * 4))
+        >>> print(ecc.linearize(ExpressPass("10 Gb/s"), net, time="discrete").notes[0])
+        cycle of 4 rounds
+        """
+        for index, flow in enumerate(network.flows):
+            if flow.alternatives:
+                raise ValueError(f"alternatives must be empty in rounds, got {len(flow.alternatives)} (flow {index})")
+        rtts = network.rtts
+        if np.ptp(rtts) > 1e-9 * rtts.max():
+            raise LinearizationError(
+                f"ExpressPass has no map per round for different RTTs, got {rtts.min():g} to {rtts.max():g} s: a round "
+                "is an RTT of all flows"
+            )
+        routes = [list(flow.route) for flow in network.flows]
+        p = SimpleNamespace(
+            **self.params(),
+            order=_order_of_links(routes),
+            users=[[k for k, route in enumerate(routes) if link in route] for link in range(network.n_links)],
+            capacities=[float(link.capacity) for link in network.links],
+        )
+        x = self.alpha * self.max_rate
+        state: list[Any] = [value for _ in routes for value in (self.max_rate - x, self.w_init, 0, 0.0, x)]
+        for _ in range(SETTLING):
+            state = rtt_of_credits(state, p)
+        later, rounds = rtt_of_credits(state, p), 1
+        while not _are_same(state, later):
+            if rounds == MAX_CYCLE:
+                raise LinearizationError(
+                    f"ExpressPass has no cycle here: rates do not repeat within {MAX_CYCLE} RTTs, after {SETTLING} RTTs"
+                )
+            later, rounds = rtt_of_credits(later, p), rounds + 1
+        return RoundMap(
+            rtt_of_credits,
+            tuple(state),
+            p,
+            duration=float(rtts.max()),
+            rounds=rounds,
+            notes=("flows update together, and jitter and single credits are omitted",),
+            one_sided="a flow at its maximum rate can only decrease: derivatives are those for decreases",
+        )
+
     # ---- hooks -------------------------------------------------------------------------------------------
 
     FlowState = FlowState
@@ -346,6 +414,46 @@ def moved(x: float, w: float, was_low: int, loss: float, y: float, p: Params) ->
     if was_low > 0:
         w = min(w + W_STEP, W_MAX)
     return increased(x, w, p), w, 1
+
+
+def rtt_of_credits(state: Sequence[Any], p: Any) -> list[Any]:
+    """Return the states of `ExpressPass.round_map` after an RTT."""
+    sent = [p.max_rate - state[k] for k in range(0, len(state), 5)]
+    passed = list(sent)
+    for link in p.order:
+        arrivals = sum(passed[flow] for flow in p.users[link])
+        if arrivals > (1.0 + ROUNDING) * p.capacities[link]:
+            share = p.capacities[link] / arrivals
+            for flow in p.users[link]:
+                passed[flow] = share * passed[flow]
+    after: list[Any] = []
+    for flow, x in enumerate(sent):
+        _, w, was_low, loss, y = state[5 * flow : 5 * flow + 5]
+        x_next, w_next, is_low = moved(x, w, was_low, loss, y, p)
+        after += [max(p.max_rate - x_next, 0.0), w_next, is_low, 1.0 - passed[flow] / x, passed[flow]]
+    return after
+
+
+def _are_same(state: Sequence[Any], other: Sequence[Any]) -> bool:
+    return all(abs(a - b) <= SAME * max(abs(a), abs(b)) for a, b in zip(state, other, strict=True))
+
+
+def _order_of_links(routes: Sequence[Sequence[int]]) -> list[int]:
+    """Return the links of routes in an order in which all flows pass them."""
+    before: dict[int, set[int]] = {link: set() for route in routes for link in route}
+    for route in routes:
+        for first, second in zip(route, route[1:], strict=False):
+            before[second].add(first)
+    order: list[int] = []
+    while len(order) < len(before):
+        ready = sorted(link for link in before if link not in order and before[link] <= set(order))
+        if not ready:
+            raise LinearizationError(
+                f"ExpressPass has no map per round here: routes must pass links in one order, and links "
+                f"{', '.join(str(link) for link in sorted(before) if link not in order)} have none"
+            )
+        order += ready
+    return order
 
 
 def flow_on_start(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:

@@ -29,6 +29,13 @@ treated as a new one. A host that waits for its control packet for more than `pa
 A round lasts `margin` times the longest trip that control packets report. A flow that ends says so in its last control
 packet, which removes its allocations. A flow that is stopped from outside cannot, and is discarded within two rounds.
 Comparisons have a tolerance, 1e-7 Gb/s in the programs, as b and e of one bottleneck differ by rounding.
+
+Small deviations (`round_map`): if one trip of each flow in turn is a round, b of a link depends on the x that its flows
+in E were allocated, and these on b of links with lower fair rates. So states can be ordered by the fair rates of their
+links such that each depends on earlier ones only. All eigenvalues of the map are 0, for any order of trips, and small
+deviations are exactly 0 after some rounds. If flows cross several links with one fair rate, this holds for all
+one-sided derivatives within `tolerance`, because such flows are in B on each of them; beyond it, a flow changes from B
+to E on one of them, and only the theorem above applies.
 """
 
 from __future__ import annotations
@@ -47,11 +54,12 @@ from ecc._support.quantity import TIME, QuantityField, as_count, as_delay, defau
 from ecc.contract.choices import TRANSPORTS
 from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
 from ecc.contract.equilibrium import Equilibrium
-from ecc.contract.forms import OperatingRange
+from ecc.contract.forms import OperatingRange, RoundMap
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.protocol import Protocol
 from ecc.contract.records import per_hop
 from ecc.contract.reference import ReferenceLoop
+from ecc.errors import LinearizationError
 from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network.network import Network
 
@@ -178,11 +186,8 @@ class SPERC(Protocol):
 
     dimensions = {"min_rto": TIME}
 
-    times = ()
+    times = ("continuous", "discrete")
     equilibrium_is_static = False  # packet runs start without flows, since links cannot know allocations in advance
-    linear_refusal = (
-        "SPERC has no linear model: its rates are exact after some rounds, and no law changes them gradually"
-    )
     fluid_refusal = "SPERC has no fluid model: its rates change with control packets only, once an RTT"
 
     operating_range = OperatingRange((10e9, 40e9), (20e-6, 40e-6))
@@ -308,6 +313,75 @@ class SPERC(Protocol):
             raise ValueError("assignment must be None: flows of SPERC converge to max-min fair rates only")
         return shared_fair_rate(network, self.gamma * network.capacities)
 
+    # ---- the map per round -------------------------------------------------------------------------------
+
+    def round_map(self, network: Network) -> RoundMap:
+        """Return the links' hooks for one trip of each flow, in their order, at max-min fair rates.
+
+        States are the sum over E and the number in B of each link, then b, x, s and the valid bit of each flow at each
+        link of its path. MaxE is that of the flows in E. A round is the longest trip: an RTT and the time to the next
+        packet.
+
+        Parameters
+        ----------
+        network : Network
+
+        Raises
+        ------
+        LinearizationError
+            Rates do not repeat within 6 N + 100 rounds, which is possible without ignore bits only.
+        ValueError
+            A flow with several routes.
+
+        Examples
+        --------
+        >>> net = ecc.Network.parking_lot(["10 Gb/s", "6 Gb/s"], delay="5 us")
+        >>> ecc.linearize(ecc.models.SPERC(), net, time="discrete").deadbeat_steps
+        4
+        """
+        for index, flow in enumerate(network.flows):
+            if flow.alternatives:
+                raise ValueError(f"alternatives must be empty in rounds, got {len(flow.alternatives)} (flow {index})")
+        routes = [list(flow.route) for flow in network.flows]
+        exact: Any = SimpleNamespace(
+            **self.params() | {"gamma": Fraction(self.gamma), "tolerance": Fraction(self.tolerance)},
+            routes=routes,
+            capacities=[Fraction(link.capacity) for link in network.links],
+        )
+        users = [sum(link in route for route in routes) for link in range(network.n_links)]
+        state: list[Any] = [value for n in users for value in (Fraction(0), n)]
+        state += [value for route in routes for _ in route for value in (Fraction(0), Fraction(0), B, 1)]
+        iterations = two_water_filling(routes, [exact.gamma * capacity for capacity in exact.capacities])[0]
+        seen: dict[tuple[Any, ...], int] = {}
+        while tuple(state) not in seen:
+            if len(seen) > 6 * iterations + 100:
+                raise LinearizationError(
+                    f"SPERC has no fixed point here: rates did not repeat within {len(seen)} rounds"
+                )
+            seen[tuple(state)] = len(seen)
+            state = round_of_trips(state, exact)
+        counts = set(counts_in(len(users), len(state)))
+        orbit = [int(value) if k in counts else float(value) for k, value in enumerate(state)]
+        p = SimpleNamespace(**self.params(), routes=routes, capacities=[float(link.capacity) for link in network.links])
+        size = 8.0 * np.array([flow.mean_packet for flow in network.flows])
+        trips = network.rtts + size / np.maximum(rates_of(orbit, p), self.floor * size / network.rtts)
+        longest = float(trips.max())
+        at_links = [
+            max((trips[k] for k, route in enumerate(routes) if link in route), default=longest)
+            for link in range(network.n_links)
+        ]
+        delays = [float(trip) for trip in at_links for _ in range(2)]
+        delays += [float(trips[k]) for k, route in enumerate(routes) for _ in range(4 * len(route))]
+        return RoundMap(
+            round_of_trips,
+            tuple(orbit),
+            p,
+            duration=longest,
+            rounds=len(seen) - seen[tuple(state)],
+            delays=tuple(delays),
+            one_sided="links share a fair rate: all one-sided derivatives have the eigenvalue 0 only",
+        )
+
 
 # ---- laws ------------------------------------------------------------------------------------------------------------
 
@@ -411,6 +485,54 @@ def link_on_departure(link: LinkState, header: Header, p: Params, env: LinkEnv) 
             header.b[k] = b
             header.counts[k] = 0 if p.ignore > 0 and is_below(b, link.max_e, p) else 1
             add(link, header, k, b, limit_rate(header, k), p)
+
+
+# ---- the map per round -----------------------------------------------------------------------------------------------
+
+
+def round_of_trips(state: Sequence[Any], p: Any) -> list[Any]:
+    """Return the states of `SPERC.round_map` after one trip of each flow, in their order, and a new round of links."""
+    n = len(p.capacities)
+    headers: list[Any] = []
+    place = 2 * n
+    for route in p.routes:
+        b, x, s, valid = ([state[place + 4 * k + j] for k in range(len(route))] for j in range(4))
+        place += 4 * len(route)
+        header: Any = Header(STAYS, links=len(route))
+        header.link, header.round, header.b, header.x, header.s, header.counts = route, [1] * len(route), b, x, s, valid
+        headers.append(header)
+    links = [LinkState(state[2 * k], state[2 * k + 1], 0, 0, 0, 0, 0, 0, 2, 0) for k in range(n)]
+    for header in headers:
+        for k in range(header.links):
+            if header.s[k] == E:
+                links[header.link[k]].max_e = max(links[header.link[k]].max_e, header.x[k])
+    for header in headers:
+        for index in header.link:
+            env: Any = SimpleNamespace(now=0, kind=0, link=index, capacity=p.capacities[index])
+            link_on_departure(links[index], header, p, env)
+    for link in links:
+        close_round(link)
+    after = [value for link in links for value in (link.sum_e, link.num_b)]
+    for header in headers:
+        for k in range(header.links):
+            after += [header.b[k], header.x[k], header.s[k], header.counts[k]]
+    return after
+
+
+def counts_in(n_links: int, size: int) -> Iterator[int]:
+    """Yield the positions of discrete states among those of `round_of_trips`."""
+    yield from range(1, 2 * n_links, 2)
+    for place in range(2 * n_links, size, 4):
+        yield from (place + 2, place + 3)
+
+
+def rates_of(state: Sequence[Any], p: Any) -> NDArray[np.float64]:
+    """Return the rates of flows in a state of `round_of_trips`."""
+    rates, place = [], 2 * len(p.capacities)
+    for route in p.routes:
+        rates.append(min(state[place + 4 * k + 1] for k in range(len(route))))
+        place += 4 * len(route)
+    return np.array(rates, dtype=float)
 
 
 # ---- hooks of hosts --------------------------------------------------------------------------------------------------

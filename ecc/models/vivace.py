@@ -34,21 +34,36 @@ adds x/C. So none of n flows with C/n gains by sending more if b/n >= t (C/n)^(t
 slowly.) With smaller b the queue grows until the buffer is full and RTTs are constant; then L = 1 - C/S and t x^(t-1) =
 c (1 - C/S + x C/S^2), or S = C if c >= t n^(2-t) C^(t-1). With g clipped at 0 queues never drain, and any queue
 persists.
+
+Small deviations: at S = C the utility has a kink, and gamma jumps from t x^(t-1) to t x^(t-1) - b x/C. No derivative
+exists there (`gradient_jacobians` has one for each side), and steps do not shrink: rates cycle around S = C. What can
+be proven holds for any order of steps in which flows decide alike:
+
+    a step at its bound            changes rates in proportion, and no ratio of rates changes
+    x + theta m t x^(t-1)          reduces all ratios towards 1, as 1 + theta m t x^(t-2) decreases with x
+                                   (theta m t (1-t) x^(t-2) < 1, otherwise a ratio may pass 1)
+
+So the largest logarithm of a ratio is a common norm in which no step expands, and increases below the bound contract.
+`round_map` has this for the cycle of flows that probe at the same time, the higher rate first. In its continuous model
+increases and decreases alternate so fast that S = C (Filippov): dx/dt is x + theta t x^(t-1) in proportion to C.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, inf, log
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc._support.arguments import shown
+from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import RATE, QuantityField, as_rate, default
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.forms import RoundMap
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.reference import ReferenceLoop
 from ecc.errors import LinearizationError
@@ -63,6 +78,9 @@ FORMS = ("paper", "pcc-uspace")
 
 FIRST_RTT, MIN_PACKETS, IN_FLIGHT = 0.1, 5, 2.0  # s before the first sample; packets of an interval; windows
 GRADIENT_FLOOR, BOUNDARY, BOUNDARY_STEP = 0.01, 0.05, 0.1  # gradient that counts; omega at j = 0, and per j
+FIELDS = ("x", "state", "direction", "confidence", "boundary")  # of a flow in the map per round
+USPACE_FIELDS = ("utility", "utility_rate")
+SETTLING, MAX_CYCLE, SAME = 2000, 1000, 1e-9  # rounds before a cycle is sought, its maximum length, relative difference
 USPACE_PAIRS, USPACE_AMPLIFIER, USPACE_BOUNDARY_STEP, USPACE_STEP, USPACE_MEGABIT = 3, 1.2, 0.05, 0.5e6, 2.0**20
 
 
@@ -127,7 +145,7 @@ class Vivace(windows.WindowProtocol):
     slow_start_law = None
     loss_response_law = None
     required_env = frozenset({"random"})
-    linear_refusal = "Vivace has no linear model: at its equilibrium its utility has a kink, and no slope"
+    times = ("continuous", "discrete")
     fluid_refusal = (
         "Vivace has no fluid model: the slope of its utility needs the capacities of links in addition to their "
         "feedback, and laws of hosts get one number for a path"
@@ -222,6 +240,122 @@ class Vivace(windows.WindowProtocol):
             low, high = (middle, high) if slope(middle) > 0.0 else (low, middle)
         return 0.5 * (low + high)
 
+    # ---- the map per round -------------------------------------------------------------------------------
+
+    def round_map(self, network: Network) -> RoundMap:
+        """Return the hooks for experiments that all flows make at the same time, as a map over its cycle.
+
+        States of each flow are the rate [bit/s], state, direction, confidence k and bound j, for "pcc-uspace" also the
+        last utility and its rate; then the queue [bit]. The link is a fluid queue, the higher rate of a pair of
+        probes comes first, and an interval lasts the RTT of the equilibrium.
+
+        Parameters
+        ----------
+        network : Network
+            Network of one link, with equal RTTs.
+
+        Raises
+        ------
+        LinearizationError
+            No equilibrium, as for `equilibrium`; RTTs differ.
+
+        Examples
+        --------
+        >>> net = ecc.Network.dumbbell("100 Mb/s", rtts=["30 ms"] * 2)
+        >>> print(ecc.linearize(ecc.models.Vivace(), net, time="discrete").notes[0])
+        cycle of 10 rounds
+        """
+        point = self.equilibrium(network)
+        rtts, n, C = network.rtts, network.n_flows, float(network.capacities[0])
+        if np.ptp(rtts) > 1e-9 * rtts.max():
+            raise LinearizationError(
+                f"Vivace has no map per round for different RTTs, got {rtts.min():g} to {rtts.max():g} s: a round is "
+                "an experiment of all flows"
+            )
+        x = float(point.rates[0])
+        queue = 0.0 if point.queue is None else float(point.queue[0])
+        packet = 8.0 * max(flow.mean_packet for flow in network.flows)
+        buffer = network.links[0].buffer
+        p = SimpleNamespace(
+            **self.params(),
+            flows=n,
+            capacity=C,
+            interval=max(float(rtts[0]) + queue / C, MIN_PACKETS * packet / x),
+            buffer=inf if buffer is None else 8.0 * buffer,
+            is_kink=x <= C / n * (1.0 + 1e-12),
+            first_up=SimpleNamespace(random=0.0),
+        )
+        averaged = RoundMap(
+            averaged_increase if p.is_kink else gradient_step,
+            (x if p.is_kink else fixed_rate(x, p),) * n,
+            p,
+            duration=p.interval * (3 if self.form == "paper" else 2),
+            notes=averaged_notes(x, p),
+        )
+        return self._cycle(averaged, x, queue)
+
+    def _cycle(self, averaged: RoundMap, x: float, queue: float) -> RoundMap:
+        """Return the map over the cycle that equal flows reach; without a cycle, over one round."""
+        p = averaged.p
+        start = {"x": x, "state": PROBING, "direction": 0, "confidence": 0, "boundary": 0}
+        of_flow = [{**start, "utility": 0.0, "utility_rate": 0.0}[name] for name in map_fields(p)]
+        state: list[Any] = [*(of_flow * p.flows), queue]
+        for _ in range(SETTLING):
+            state = round_of_probes(state, p)
+        later, intervals, rounds = round_of_probes(state, p), intervals_of(state[1], p) + 1, 1
+        while rounds < MAX_CYCLE and not is_same(state, later):
+            intervals += intervals_of(later[1], p) + 1
+            later, rounds = round_of_probes(later, p), rounds + 1
+        return RoundMap(
+            round_of_probes,
+            tuple(state),
+            p,
+            duration=intervals * p.interval / rounds,
+            rounds=rounds,
+            notes=("flows probe at the same time, the higher rate first",),
+            averaged=averaged,
+            one_sided="an empty queue can only grow: derivatives are those for increases of the queue",
+        )
+
+    @check_arguments
+    def gradient_jacobians(self, network: Network) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the derivatives of x + theta gamma, without bound and amplifier, below and above the equilibrium's S.
+
+        They are equal if the equilibrium has losses. At S = C without losses they differ, and the one above is that of
+        an unstable step if theta (n + 1) b/C > 2 + theta t (1 - t) x^(t-2), as for the published parameters. This is
+        why steps need a bound.
+
+        Parameters
+        ----------
+        network : Network
+            Network of one link.
+
+        Returns
+        -------
+        tuple of ndarray, shape (n_flows, n_flows)
+
+        Raises
+        ------
+        LinearizationError
+            No equilibrium, as for `equilibrium`.
+
+        Examples
+        --------
+        >>> net = ecc.Network.dumbbell("100 Mb/s", rtts=["30 ms"] * 2)
+        >>> below, above = ecc.models.Vivace().gradient_jacobians(net)
+        >>> print([round(float(min(np.linalg.eigvalsh(side))), 3) for side in (below, above)])
+        [0.999, -26.001]
+        """
+        point = self.equilibrium(network)
+        n, C, x = network.n_flows, 1e-6 * float(network.capacities[0]), 1e-6 * float(point.rates[0])
+        own, S = self.t * (self.t - 1.0) * x ** (self.t - 2.0), n * x
+        below = np.eye(n) * (1.0 + self.theta * own)
+        if self.b >= minimum_weight(n, 1e6 * C, self.t):
+            return below, below - self.theta * self.b / C * (np.eye(n) + 1.0)  # of b (g + x/C)
+        losses = self.c * C / S**2 * (np.eye(n) + 1.0 - 2.0 * x / S)  # of c (L + x C/S^2)
+        above = below - self.theta * losses
+        return (below if S <= C * (1.0 + 1e-12) else above), above
+
 
 def minimum_weight(flows: int, capacity: float, t: float) -> float:
     """Return t n^(2-t) C^(t-1), C in Mb/s: the minimum b for an empty queue, and the minimum c for no losses.
@@ -300,19 +434,24 @@ def flow_on_ack(flow: FlowState, header: monitor_intervals.Header, p: Params, en
     monitor_intervals.on_ack(flow, header, p, env)
     last = flow.first + flow.needed - 1
     if flow.number > last and monitor_intervals.is_complete(flow, last):
-        if flow.state == STARTING:
-            end_of_doubling(flow, p)
-        elif p.form == 0.0:
-            step(flow, p)
-        elif flow.state == PROBING:
-            uspace_probed(flow, p)
-        else:
-            uspace_moved(flow, p)
-        flow.x = max(flow.x, p.min_rate)
+        decide(flow, p)
         flow.needed = pairs(p) * 2 if flow.state == PROBING else 1
         flow.first = flow.number + 1
         flow.ends = 1
     env.window = max(IN_FLIGHT * flow.x * env.srtt / 8.0, windows.first_window(1.0 * env.packet_size, p))
+
+
+def decide(flow: FlowState, p: Params) -> None:
+    """Change the rate, and the state, by the intervals of a complete experiment."""
+    if flow.state == STARTING:
+        end_of_doubling(flow, p)
+    elif p.form == 0.0:
+        step(flow, p)
+    elif flow.state == PROBING:
+        uspace_probed(flow, p)
+    else:
+        uspace_moved(flow, p)
+    flow.x = max(flow.x, p.min_rate)
 
 
 def pairs(p: Params) -> int:
@@ -355,8 +494,11 @@ def step(flow: FlowState, p: Params) -> None:
         change = (BOUNDARY + BOUNDARY_STEP * flow.boundary) * flow.x
         flow.boundary += 1
     else:
-        steps = max((change / flow.x - BOUNDARY) / BOUNDARY_STEP, 0.0)
-        flow.boundary = int(steps) + (1 if steps > int(steps) else 0)
+        steps, needed = (change / flow.x - BOUNDARY) / BOUNDARY_STEP, 0
+        for _ in range(flow.boundary + 1):  # a loop, since derivatives of the map per round need comparisons only
+            if needed < steps:
+                needed += 1
+        flow.boundary = needed
     flow.x += sign * change
 
 
@@ -430,3 +572,121 @@ def uspace_change(flow: FlowState, gamma: float, amplifier: float, p: Params) ->
 def amplified(k: int) -> float:
     """Return the confidence amplifier [(k + 1)/2]^1.2, with integer division."""
     return exp(USPACE_AMPLIFIER * log(1.0 * ((k + 1) // 2)))
+
+
+# ---- the map per round -----------------------------------------------------------------------------------------------
+
+
+def round_of_probes(state: Sequence[Any], p: Any) -> list[Any]:
+    """Return the states of `Vivace.round_map` after an experiment of all flows at the same time, and its results."""
+    size = (len(state) - 1) // p.flows
+    flows = [flow_in_map(state[size * k : size * (k + 1)]) for k in range(p.flows)]
+    queue = state[-1]
+    needed = intervals_of(flows[0].state, p)
+    for interval in range(1, needed + 2):
+        rates = []
+        for flow in flows:
+            flow.needed = needed
+            flow.number = interval - 1
+            rates.append(probe_rate(flow, p, p.first_up))
+        before = queue
+        queue = max(before + (sum(rates) - p.capacity) * p.interval, 0.0)
+        lost = 0.0
+        if queue > p.buffer:
+            lost = (queue - p.buffer) / (sum(rates) * p.interval)
+            queue = p.buffer
+        for flow, rate in zip(flows, rates, strict=True):
+            record(flow, interval, rate, (queue - before) / p.capacity, lost, p.interval)
+    after: list[Any] = []
+    for flow in flows:
+        flow.number = needed + 1
+        decide(flow, p)
+        after += [getattr(flow, name) for name in map_fields(p)]
+    return [*after, queue]
+
+
+def flow_in_map(values: Sequence[Any]) -> Any:
+    """Return a flow with these values of `map_fields`, whose intervals are not yet recorded."""
+    arrays = ("began", "target", "sent_in", "acked_in", "first_rtt", "samples", "sum_t", "sum_d", "sum_tt", "sum_td")
+    flow = SimpleNamespace(**{name: [0.0] * monitor_intervals.SLOTS for name in (*arrays, "sum_dd")})
+    for name, value in zip((*FIELDS, *USPACE_FIELDS), values, strict=False):
+        setattr(flow, name, value)
+    flow.first = 1
+    return flow
+
+
+def record(flow: Any, interval: int, rate: Any, growth: Any, lost: Any, lasts: float) -> None:
+    """Record an interval with two samples of the RTT, at its begin and its end; times are in units of its length."""
+    k = interval % monitor_intervals.SLOTS
+    flow.target[k] = rate
+    flow.began[k] = lasts * interval
+    flow.began[(interval + 1) % monitor_intervals.SLOTS] = lasts * (interval + 1)
+    flow.sent_in[k] = rate * lasts / 8.0
+    flow.acked_in[k] = (1.0 - lost) * flow.sent_in[k]
+    slope = growth / lasts
+    flow.first_rtt[k], flow.samples[k], flow.sum_t[k], flow.sum_tt[k] = lasts, 2.0, 1.0, 1.0
+    flow.sum_d[k], flow.sum_td[k], flow.sum_dd[k] = slope, slope, slope * slope
+
+
+def intervals_of(state: int, p: Any) -> int:
+    """Return the number of intervals of an experiment in a state."""
+    return 2 * pairs(p) if state == PROBING else 1
+
+
+def map_fields(p: Any) -> tuple[str, ...]:
+    """Return the fields of a flow that are states of the map per round."""
+    return FIELDS if p.form == 0.0 else (*FIELDS, *USPACE_FIELDS)
+
+
+def is_same(state: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Return whether two states of the map per round are equal, up to rounding errors."""
+    return all(abs(a - b) <= SAME * max(abs(a), abs(b)) for a, b in zip(state, other, strict=True))
+
+
+def averaged_increase(state: Sequence[Any], p: Any) -> list[Any]:
+    """Return rates after an increase of each flow, and decreases in proportion until they sum up to C."""
+    raised = [x + increase(x, p) for x in state]
+    total = sum(raised)
+    return [p.capacity / total * x for x in raised]
+
+
+def averaged_notes(x: float, p: Any) -> tuple[str, ...]:
+    """Return the properties of the averaged map that its roots do not show."""
+    omitted = "the amplifier, the growth of the bound and the probes of other flows are omitted"
+    if not p.is_kink:
+        return ("the equilibrium has losses", omitted)
+    notes = ["set of equilibria: any split of the capacity; roots are those of differences between rates", omitted]
+    if increase(x, p) >= BOUNDARY * x:
+        notes.append("the first increase is at its bound and changes no ratio of rates: roots are 0")
+    return tuple(notes)
+
+
+def increase(x: Any, p: Any) -> Any:
+    """Return the first increase of a rate after a decrease, without a queue and losses."""
+    gain = utility(1e-6 * (1.0 + p.epsilon) * x, 0.0, 0.0, p) - utility(1e-6 * (1.0 - p.epsilon) * x, 0.0, 0.0, p)
+    gamma = gain / (2e-6 * p.epsilon * x)
+    if p.form == 0.0:
+        return min(1e6 * p.theta * gamma, BOUNDARY * x)
+    change = USPACE_MEGABIT * USPACE_MEGABIT * 1e-6 * p.theta * gamma
+    return max(min(change, BOUNDARY * x), USPACE_STEP)
+
+
+def fixed_rate(near: float, p: Any) -> float:
+    """Return the rate at which equal flows measure the slope 0, near the equilibrium without the width of probes."""
+    low, high = 0.5 * near, 2.0 * near
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if gradient_step((middle,) * p.flows, p)[0] > middle else (low, middle)
+    return 0.5 * (low + high)
+
+
+def gradient_step(state: Sequence[Any], p: Any) -> list[Any]:
+    """Return rates after a step of each flow with a full buffer, whose losses depend on all rates."""
+    total = sum(state)
+    after = []
+    for x in state:
+        up, down = (1.0 + p.epsilon) * x, (1.0 - p.epsilon) * x
+        gain = utility(1e-6 * up, 0.0, 1.0 - p.capacity / (total - x + up), p)
+        gain = gain - utility(1e-6 * down, 0.0, 1.0 - p.capacity / (total - x + down), p)
+        after.append(x + 1e6 * p.theta * gain / (2e-6 * p.epsilon * x))
+    return after

@@ -404,7 +404,8 @@ def _dominant(system: System) -> complex:
     """Return the dominant root; of recurrences with several states as an eigenvalue of their companion matrices."""
     sizes = [part.size * (int(part.delays.max(initial=0.0)) + 1) for part, _ in system.blocks]
     if not system.sampling[0] or system.size < _MANY or max(sizes) > _MAX_STATES:
-        return complex(system.roots(1)[0])
+        roots = system.roots(1)
+        return complex(roots[0]) if len(roots) else 0j
     roots = np.concatenate([_eigenvalues(part, size) for (part, _), size in zip(system.blocks, sizes, strict=True)])
     return complex(roots[np.abs(roots).argmax()])
 

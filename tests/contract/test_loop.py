@@ -49,7 +49,8 @@ def test_engines_are_those_that_the_loop_names(name: str) -> None:
         ("PowerTCP", Kind.PACED_WINDOWS),
         ("DCQCN", Kind.HOST_RATES),
         ("BBR", Kind.STATE_MACHINE),
-        ("ExpressPass", Kind.PACKETS_ONLY),
+        ("ExpressPass", Kind.ROUND_MAP),
+        ("C4", Kind.PACKETS_ONLY),
     ],
 )
 def test_kinds(name: str, kind: Kind) -> None:

@@ -6,7 +6,8 @@ import pytest
 from ecc.errors import LinearizationError
 from ecc.laws.arguments import value_of
 from ecc.laws.elementary import exp, log, sqrt
-from ecc.laws.jets import derivatives, gradient
+from ecc.laws.jets import derivatives, gradient, jacobian
+from ecc.models import vivace
 
 
 def helper(x):
@@ -104,3 +105,53 @@ def test_laws_that_have_no_derivative_are_named(law, error, message):
 def test_a_law_that_is_nan_has_no_value():
     with pytest.raises(LinearizationError, match="router_law of Mine is nan at the equilibrium"):
         value_of(lambda x: x * float("nan"), {"x": 1.0}, "Mine", "router_law")
+
+
+def powers(state, p):
+    """Calls a function of a module by the module's name, in a comprehension."""
+    return [vivace.utility(x, 0.0, 0.0, p) for x in state] + [helper(state[0])]
+
+
+def meets_a_kink(state, p):
+    return [max(state[0], state[1]), min(state[0], p)]
+
+
+def meets_a_kink_along_a_line(state, p):
+    return [max(min(state[0], state[1]), 0.0)]
+
+
+def test_the_derivatives_of_a_map():
+    found = jacobian(powers, (1.0, 4.0), vivace.Vivace(t=0.5).namespace(), [0, 1])
+    assert found.values == pytest.approx([1.0, 2.0, math.e])
+    assert found.slopes[0] == pytest.approx([0.5, 0.0])
+    assert found.slopes[1] == pytest.approx([0.0, 0.25]) and found.slopes[2] == [0.0, 0.0]
+    assert found.kinks == []
+
+
+def test_the_kinks_of_a_map():
+    assert jacobian(meets_a_kink, (1.0, 1.0), 3.0, [0, 1]).kinks == [0, 1]
+    assert jacobian(meets_a_kink, (1.0, 1.0), 3.0, [0, 1]).slopes == [[1.0, 1.0], [1.0, 0.0]]
+    assert jacobian(meets_a_kink, (2.0, 1.0), 3.0, [0, 1]).kinks == []
+    assert jacobian(meets_a_kink, (3.0, 1.0), 3.0, [0]).kinks == [0]
+    assert jacobian(meets_a_kink_along_a_line, (0.0, 0.0), None, [0, 1]).kinks == [0, 1]  # both partial slopes are 0
+
+
+def test_the_root_of_a_constant_zero_is_zero():
+    assert jacobian(lambda state, p: [sqrt(state[0] - state[0])], (2.0,), None, [0]).slopes == [[0.0]]
+
+
+@pytest.mark.parametrize(
+    ("law", "error", "message"),
+    [
+        (lambda state, p: [1.0 / (state[0] - 2.0)], LinearizationError, "fails on the orbit: .*division by zero"),
+        (
+            lambda state, p: [state[0] * math.inf],
+            LinearizationError,
+            "has a result or a slope that is not finite on the",
+        ),
+        (lambda state, p: [state[0] // 2], TypeError, "cannot be differentiated: unsupported operand"),
+    ],
+)
+def test_maps_that_have_no_derivative(law, error, message):
+    with pytest.raises(error, match=message):
+        jacobian(law, (2.0,), None, [0])

@@ -135,3 +135,27 @@ def test_a_neutral_system_shows_its_neutral_delays():
     system = DelaySystem([-1.0], [0.5], neutral=[0.2, 0.1], neutral_delays=[1.0, 0.4])
     assert "neutral delays: 400 ms to 1 s" in repr(system)
     assert "neutral" not in repr(DelaySystem([-1.0], [0.5]))
+
+
+@pytest.mark.parametrize(
+    ("matrices", "delays", "steps"),
+    [
+        ([0.0], [0], 1),
+        ([[[0.0, 0.0], [2.0, 0.0]]], [0], 2),
+        ([[[0.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, -1.0, 0.0]]], [0], 3),
+        ([[[0.0, 0.0], [2.0, 0.0]]], [4], 6),
+        ([[[0.0, 0.0], [2.0, 0.0]], [[0.0, 0.0], [0.0, 0.1]]], [0, 1], None),
+        ([[[0.0, 1.0], [1.0, 0.0]]], [0], None),
+        ([0.5], [3], None),
+    ],
+)
+def test_deadbeat_steps(matrices, delays, steps):
+    system = SampledSystem(matrices, delays)
+    assert system.deadbeat_steps == steps and (system.spectral_radius == 0.0) is (steps is not None)
+    if steps is not None:
+        longest = max(delays)
+        past = [np.zeros(system.size)] * longest + [np.ones(system.size)]
+        for count in range(1, steps + 1):
+            past.append(sum(a @ past[-1 - int(m)] for a, m in zip(system.matrices, system.delays, strict=True)))
+            assert any(past[-1]) is (count < steps) or count < steps
+        assert not any(past[-1])

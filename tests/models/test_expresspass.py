@@ -49,6 +49,18 @@ every_network = pytest.mark.parametrize(
         ),
         (lambda: ExpressPass().equilibrium(DUMBBELL), "ExpressPass has no equilibrium: rates of credits alternate"),
         (lambda: ecc.fluid.simulate(Scenario(DUMBBELL, ExpressPass(), 1e-3)), "ExpressPass has no fluid model"),
+        (
+            lambda: ecc.linearize(ExpressPass(), DUMBBELL),
+            "ExpressPass has no continuous model: time must be 'discrete'",
+        ),
+        (
+            lambda: ecc.linearize(ExpressPass(), PARKING_LOT, time="discrete"),
+            "ExpressPass has no map per round for different RTTs, got 1e-05 to 2e-05 s: a round is an RTT of all flows",
+        ),
+        (
+            lambda: ExpressPass().round_map(Network([Link(C)] * 2, [Flow([0, 1]), Flow([1, 0])])),
+            "ExpressPass has no map per round here: routes must pass links in one order, and links 0, 1 have none",
+        ),
     ],
 )
 def test_bad_input(make, message):

@@ -54,7 +54,11 @@ def networks(draw):
         (lambda: SPERC().exact_rounds(TWO, most=0), "most must be >= 1, got 0"),
         (lambda: SPERC().equilibrium(TWO, np.array([0, 0, 1])), "assignment must be None: flows of SPERC"),
         (lambda: ecc.fluid.simulate(Scenario(EQUAL, SPERC(), 1e-3)), "SPERC has no fluid model"),
-        (lambda: ecc.linearize(SPERC(), EQUAL), "SPERC has no linear model"),
+        (lambda: ecc.linearize(SPERC(), EQUAL, time="hybrid"), "SPERC has no hybrid model: time must be 'continuous'"),
+        (
+            lambda: ecc.linearize(SPERC(), Network([Link(C)] * 2, [Flow([0], alternatives=[[1]])])),
+            r"alternatives must be empty in rounds, got 1 \(flow 0\)",
+        ),
     ],
 )
 def test_bad_input(make, message):

@@ -26,7 +26,14 @@ ONE = Network.dumbbell("50 Mb/s", [0.05], packet_size=1500)
         (lambda: Vivace(form="linux"), "form must be one of 'paper', 'pcc-uspace', got 'linux'"),
         (lambda: Vivace().equilibrium(ONE, np.array([0])), "assignment must be None: flows of Vivace"),
         (lambda: ecc.fluid.simulate(Scenario(ONE, Vivace(), 1.0)), "Vivace has no fluid model: the slope of its ut"),
-        (lambda: ecc.linearize(Vivace(), ONE), "Vivace has no linear model: at its equilibrium its utility has a kink"),
+        (
+            lambda: ecc.linearize(Vivace(), Network.dumbbell("50 Mb/s", ["30 ms", "60 ms"])),
+            "Vivace has no map per round for different RTTs, got 0.03 to 0.06 s: a round is an experiment of all flows",
+        ),
+        (
+            lambda: ecc.linearize(Vivace(), Network.dumbbell("10 Mb/s", ["30 ms"] * 2), time="discrete"),
+            "Vivace has no discrete model here: its map per round does not return after 1000 rounds, state 0 is ",
+        ),
         (
             lambda: Vivace().equilibrium(Network.parking_lot(["9 Mb/s", "9 Mb/s"], delay="9 ms")),
             "the equilibrium of Vivace is known on one link, got 2 links",

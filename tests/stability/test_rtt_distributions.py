@@ -231,7 +231,7 @@ def test_other_refusals():
     for function in (worst_rtt_distribution, local_margin):
         with pytest.raises(ValueError, match="^parameter must be .*: ExpressPass declares no main_parameter$"):
             function(ExpressPass(), 0.1)
-        with pytest.raises(ValueError, match="^ExpressPass has no linear model: .*"):
+        with pytest.raises(ValueError, match="^ExpressPass has no continuous model: .*"):
             function(ExpressPass(), 0.1, "alpha")
     with pytest.raises(ValueError, match="scale must be > 0, got 0.0"):
         boundary_is_stable_for_all_rtts(0.0, 0.1, 0.2)
