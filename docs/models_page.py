@@ -92,7 +92,7 @@ def page(table: pd.DataFrame, measured: Any) -> str:
             *_opening(table),
             "## Verdicts",
             "",
-            "An empty cell is a value that does not exist: a cycle has no dominant root, and an unstable loop no "
+            "An empty cell is a value that does not exist: most cycles have no linear model, and an unstable loop no "
             "[gain margin](glossary.md#gain-phase-and-delay-margin).",
             "",
             *lines_of(head, rows),
@@ -113,7 +113,8 @@ def page(table: pd.DataFrame, measured: Any) -> str:
 
 def _opening(table: pd.DataFrame) -> list[str]:
     decided = table[table.stable.notna()]
-    by_object = {name: table[table.object == name].protocol.nunique() for name in ("equilibrium", "set", "cycle")}
+    by_object = {name: table[table.object == name].protocol.nunique() for name in ("equilibrium", "set")}
+    by_object["cycle"] = int((table.object == "cycle").groupby(table.protocol).all().sum())
     unstable = decided[~decided.stable.astype(bool)].protocol.unique().tolist()
     return [
         "# Verdicts on all protocols: stable or not, in continuous, discrete and hybrid models",

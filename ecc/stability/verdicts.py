@@ -9,7 +9,8 @@ discipline, and its time. A protocol is examined at one of three objects:
   stable, runs that start near the set end at one of its points, near the start. The number of roots along the set is
   the nullity of the characteristic matrix there. A certificate proves that no other root lies right of a line between 0
   and the dominant transverse root.
-- **cycle**: the laws have neither, and runs oscillate. Then no linear model holds, and the row has the reason.
+- **cycle**: the laws have neither, and runs oscillate. A map per round has the product of its derivatives over the
+  cycle, with the largest multiplier per cycle. For other kinds no linear model holds, and the row has the reason.
 """
 
 from __future__ import annotations
@@ -90,12 +91,12 @@ def verdicts(
     pandas.DataFrame
         Columns: `model`, the kind of loop, with the clocking of windows and the queue discipline; `time`, "continuous",
         "discrete" or "hybrid"; `object`, "equilibrium", "set" (of equilibria; roots are those transverse to it) or
-        "cycle" (no linear model, `omits` has the reason); `dominant`, the dominant root [1/s], or multiplier per step,
-        complex; `step`, the length of a step [s], nan in continuous time; `stable`; `proven`, whether ball arithmetic
-        proves it; `margin`, the gain margin of the loop opened at the routers, nan if it is not defined; `omits`, the
-        effects that the model leaves out. `attrs["network"]` has the network as text, `attrs["source"]` the source of a
-        reference loop, `attrs["set"]` the members of a set of equilibria and the effect of the laws next to it, and
-        `attrs["refused"]` the reason why a model does not exist, by model and time.
+        "cycle" (`dominant` is its multiplier; without one, `omits` has the reason); `dominant`, the dominant root
+        [1/s], or multiplier per step, complex; `step`, the length of a step [s], nan in continuous time; `stable`;
+        `proven`, whether ball arithmetic proves it; `margin`, the gain margin of the loop opened at the routers, nan if
+        it is not defined; `omits`, the effects that the model leaves out. `attrs["network"]` has the network as text,
+        `attrs["source"]` the source of a reference loop, `attrs["set"]` the members of a set of equilibria and the
+        effect of the laws next to it, and `attrs["refused"]` the reason why a model does not exist, by model and time.
 
     Raises
     ------
@@ -496,6 +497,8 @@ def _characteristic_matrix(system: System) -> Any:
 def _omits(subject: Protocol | ProtocolAssignment, time: str) -> str:
     """Return the effects that a model leaves out, as a clause."""
     host, steps = _host(subject), list[str]()
+    if isinstance(subject, Protocol) and kind_of_laws(subject) is Kind.ROUND_MAP:
+        return "steps of hosts and routers, packets" if time == "continuous" else "times within a round, packets"
     hosts_step = sets_windows(host) or host.source_clock in ("rtt", "ack") or bool(host.fluid_form)
     if time == "continuous" and (hosts_step or host.source_clock != "continuous"):
         steps.append("hosts")
