@@ -187,7 +187,7 @@ def _sets(table: pd.DataFrame) -> list[str]:
     for name, text in sets.items():
         members, _, outside = text.partition("; outside, ")
         rows.append((f"`{name}`", members, outside))
-    row = variant.iloc[0]
+    roots = ", ".join(f"{cells(row)[3]} ({row['time']})" for row in variant.to_dict("records"))
     return [
         "## Sets of equilibria",
         "",
@@ -204,7 +204,7 @@ def _sets(table: pd.DataFrame) -> list[str]:
         "not at 0 "
         "as in its Algorithm 1. The set is unstable because the law jumps at it: a negative gradient, however small, "
         "increases rates until the increase is seen a delay later. The equations for positive gradients alone have the "
-        f"dominant root {cells(row)[3]}.",
+        f"dominant roots {roots}.",
         "",
     ]
 

@@ -191,6 +191,17 @@ def test_the_set_of_timely_is_unstable_because_its_law_jumps():
     assert TIMELY().source_law(x, D, 0.0, 0.0, TIMELY().namespace()) == x + 10e6  # Algorithm 1
 
 
+def test_the_side_of_rising_delays_next_to_the_set_of_timely_by_hand():
+    """x' = -beta x g/h, h g' = alpha [(q(t - D) - q(t - D - h))/(C T) - g], q' = n x, and n x = C at the set."""
+    network = Network.dumbbell("10 Gb/s", ["1 us"] * 2, packet_size=16_000)
+    table = verdicts(TIMELY(increases_at_zero=False), network).set_index("time")
+    s, h, D, T = table.dominant["continuous"], 128e3 / 5e9, 275e-6, 20e-6
+    loop = 0.8 * 0.875 * np.exp(-s * D) * (1.0 - np.exp(-s * h)) / (h * T)
+    assert abs(s**2 * (h * s + 0.875) + loop) < 1e-9 * abs(loop)
+    for time in ("discrete", "hybrid"):
+        assert np.log(table.dominant[time]) / table.step[time] == pytest.approx(s, rel=0.25)
+
+
 def departure(epsilon: float) -> float:
     """Return the largest excess of rates over C, as a share, after rates were `epsilon` C below it, by Euler steps."""
     C, n, delta, beta, alpha, T, seg, wait = 10e9, 2, 10e6, 0.8, 0.875, 20e-6, 128e3, 274e-6
@@ -202,8 +213,8 @@ def departure(epsilon: float) -> float:
     for k in range(steps):
         q[k + 1] = q[k] + h * y
         seen, before = q[max(k - tau, 0)], q[max(k - tau - update, 0)]
-        g += h / (update * h) * (alpha * (seen - before) / (C * T) - g)
-        y += h / (update * h) * (n * delta if g < 0.0 else -beta * g * (C + y))
+        g += alpha / update * ((seen - before) / (C * T) - g)
+        y += 1.0 / update * (n * delta if g < 0.0 else -beta * g * (C + y))
         largest = max(largest, y / C)
     return largest
 
