@@ -24,6 +24,7 @@ KERNELS = (
     "network.sampled_prices.advance",
     "network.window_steps.advance",
     "network.rounds.advance",
+    "network.rate_updates.advance",
     "network.stepped_rates.advance",
     "network.recurrence.advance",
 )

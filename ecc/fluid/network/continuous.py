@@ -44,10 +44,10 @@ from ecc.contract.choices import SOURCE_CLOCKS
 from ecc.contract.forms import SampledPrices, SteppedRates
 from ecc.contract.protocol import Protocol
 from ecc.contract.states import State
-from ecc.contract.values import clock_of_states, states_of
 from ecc.fluid.dde import history_and_step as core
 from ecc.fluid.dde.integration import Integration, breaking_points
 from ecc.fluid.network.groups import MIN_SHARE, FluidNetwork
+from ecc.fluid.network.host_states import states_of_rates
 from ecc.fluid.network.initial_conditions import MEASURED, InitialConditions
 from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.network.problem import Problem
@@ -154,7 +154,7 @@ def run(problem: Problem) -> Result:
 def _parts(problem: Problem) -> _Parts:
     """Return what the equations are made of: compiled laws, initial conditions, and the places of their quantities."""
     protocol, fluid = problem.protocol, problem.fluid
-    states = _states_of(protocol)
+    states = states_of_rates(protocol)
     laws = CompiledLaws(protocol, shared=problem.shared, checked=False)
     interval = float(protocol.params()["interval"])
     initial = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
@@ -445,19 +445,6 @@ def _result(problem: Problem, parts: _Parts, integration: Integration, finished:
         }
         | {f"flow.{name}": sampled[:, parts.of_host(k)] for k, name in enumerate(parts.states)},
     )
-
-
-def _states_of(protocol: Protocol) -> Mapping[str, State]:
-    """Return the states of hosts that set rates; the states move when the rates are updated."""
-    states = states_of(protocol)
-    for name, state in states.items():
-        clock = clock_of_states(protocol)
-        if state.clock != clock or state.law is None or state.jumps:
-            raise ValueError(
-                f"{type(protocol).__name__} has no fluid model: its state {name} must have a law, the clock {clock!r}, "
-                "and no jumps, because hosts set rates"
-            )
-    return states
 
 
 def _named(component: int, block: dict[str, slice], links: int) -> str:

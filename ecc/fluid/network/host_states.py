@@ -16,10 +16,11 @@ import numpy as np
 from ecc.contract.choices import JUMPS
 from ecc.contract.protocol import Protocol
 from ecc.contract.records import param_record
-from ecc.contract.values import states_of
+from ecc.contract.states import State
+from ecc.contract.values import clock_of_states, states_of
 from ecc.fluid.network.laws import compile_lines, finite, hook_arguments
 
-__all__ = ["STEP_FIELDS", "compiled_moves"]
+__all__ = ["STEP_FIELDS", "compiled_moves", "states_of_rates"]
 
 STEP_FIELDS = ("acked_share", "time_step", "jumps")
 """Fields of the laws' record that describe a step: n/w, h and k above."""
@@ -76,3 +77,26 @@ def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, 
     layout = np.dtype([(name, "f8") for name in fields])
     params = param_record(protocol).dtype
     return compile_lines(type(protocol).__name__, lines, scope, laws, layout, params) if any(lines.values()) else {}
+
+
+def states_of_rates(protocol: Protocol) -> Mapping[str, State]:
+    """Return the states of hosts that set rates; the states move when the rates are updated.
+
+    Parameters
+    ----------
+    protocol : Protocol
+
+    Raises
+    ------
+    ValueError
+        If a state has no law, another clock, or jumps.
+    """
+    states = states_of(protocol)
+    for name, state in states.items():
+        clock = clock_of_states(protocol)
+        if state.clock != clock or state.law is None or state.jumps:
+            raise ValueError(
+                f"{type(protocol).__name__} has no fluid model: its state {name} must have a law, the clock {clock!r}, "
+                "and no jumps, because hosts set rates"
+            )
+    return states

@@ -5,7 +5,16 @@ from __future__ import annotations
 from types import ModuleType
 
 from ecc.contract.entries import Taken
-from ecc.fluid.network.supported_entries import AVERAGED, EQUATIONS, GRANTED, RECURRENCE, ROUNDS, SAMPLED, STEPPED
+from ecc.fluid.network.supported_entries import (
+    AVERAGED,
+    EQUATIONS,
+    GRANTED,
+    RECURRENCE,
+    ROUNDS,
+    SAMPLED,
+    STEPPED,
+    UPDATES,
+)
 
 __all__ = ["kernel_of"]
 
@@ -42,6 +51,10 @@ def kernel_of(taken: Taken) -> ModuleType:
         from ecc.fluid.network import granted_windows
 
         return granted_windows
+    if taken is UPDATES:
+        from ecc.fluid.network import rate_updates
+
+        return rate_updates
     if taken is ROUNDS:
         from ecc.fluid.network import rounds
 

@@ -64,7 +64,8 @@ def simulate(
     Continuous runs solve delay differential equations, which the module continuous of ecc.fluid.network describes.
     Discrete runs compute the papers' recurrences (recurrence), with one step a control interval, delays rounded up, and
     headers that read routers as packets leave their queues. In discrete runs of window protocols (rounds), each host
-    acts once per RTT and holds its window in between. In continuous time some protocols are computed as
+    acts once per RTT and holds its window in between. Hosts that set rates by states of their own update them at their
+    times (rate_updates). In continuous time some protocols are computed as
     cumulative curves in fixed steps. These are window protocols (windows), and protocols with
     a `fluid_form`: routers that grant the rest of the last interval (granted_windows), sources that change rates in
     steps (stepped_rates), sources that respond to prices of intervals (sampled_prices), and hosts that are machines of
@@ -618,7 +619,7 @@ def _recordable(protocol: Protocol, taken: Taken, disciplines: Sequence[Protocol
         keeps_rate = True
     states = (
         [f"flow.{name}" for name in protocol.states]
-        if taken in (supported_entries.EQUATIONS, supported_entries.AVERAGED)
+        if taken in (supported_entries.EQUATIONS, supported_entries.AVERAGED, supported_entries.UPDATES)
         else []
     )
     return ["flow.x"] * keeps_rate + ["link.R"] * keeps_state + states

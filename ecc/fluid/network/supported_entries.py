@@ -17,6 +17,7 @@ __all__ = [
     "ROUNDS",
     "SAMPLED",
     "STEPPED",
+    "UPDATES",
     "WINDOWS",
     "taken_by",
 ]
@@ -179,6 +180,21 @@ WINDOWS = Taken(
 ROUNDS = replace(WINDOWS, engine="a fluid of windows in rounds")
 """Declaration supported by `ecc.fluid.network.rounds`."""
 
+UPDATES = Taken(
+    "a fluid of rate updates",
+    {"router_law": ("q", "C", "T", "p"), "source_law": (*_SOURCE, "s")},
+    {
+        "combine": ("sum",),
+        "source_clock": None,
+        "stamping": None,
+        "opening_rate": None,
+        "floor": None,
+        "states": None,
+    },
+    of_states=(*_SOURCE, "s"),
+)
+"""Declaration supported by `ecc.fluid.network.rate_updates`."""
+
 MACHINES = Taken(
     "a fluid of machines",
     {},
@@ -232,7 +248,7 @@ def taken_by(protocol: Protocol, time: str, ack_clocked: bool) -> Taken:
     kind = kind_of(protocol)
     sets_rates = kind is not Kind.STATE_MACHINE and not sets_windows(protocol)
     if sets_rates and time == "discrete":
-        return RECURRENCE
+        return UPDATES if kind is Kind.HOST_RATES else RECURRENCE
     if sets_rates and time == "averaged":
         return AVERAGED
     if kind is Kind.GRANTED_WINDOWS and not ack_clocked:
