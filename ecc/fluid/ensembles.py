@@ -191,8 +191,7 @@ def ensemble(
         Threads, or their number. None: the number of cores available to this process.
     progress : callable, optional
         Called after members end with a `Progress`: the completed `share` of members.
-    sample, start, perturbation, record, cancel, time, rtol, delays, clocking, signals,
-    updates_per_rtt
+    sample, start, perturbation, record, cancel, time, rtol, delays, clocking, signals, updates_per_rtt
         As in `simulate`, the same for all members unless `over` names them.
 
     Returns
