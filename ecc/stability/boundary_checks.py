@@ -9,7 +9,7 @@ bisection.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from math import inf, isfinite, log, nan, pi
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
@@ -18,10 +18,10 @@ import numpy as np
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import as_number
 from ecc._support.reports import ProgressCallback, Step
-from ecc.contract.kinds import sets_windows
+from ecc.contract.assignment import ProtocolAssignment, parameter_value, read_protocol, with_parameter
 from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError, EccError
-from ecc.linear import DelaySystem, SampledSystem, StabilityLimit
+from ecc.linear import DelaySystem, SampledSystem
 from ecc.loops.closed_loop import has_granted_windows, linearize
 from ecc.loops.options import LinearKeywords, LinearOptions, read_options
 from ecc.network.network import Network
@@ -42,8 +42,10 @@ _FLUIDS: Mapping[str, tuple[str, ...]] = {
     "hybrid": ("continuous",),
 }
 """Time of a linear model -> times of the fluid with the same clocks; the first that the fluid engine accepts is run."""
-_FOLDS = 3.0  # a run lasts until the linear model predicts a change of the deviation by this power of e
+_FOLDS: Mapping[str, float] = {"fluid": 5.0, "packet": 3.0}
+"""Engine -> a run lasts until the linear model predicts a change of the deviation by this power of e."""
 _PERIODS = (12.0, 200.0)  # minimum and maximum length of a run, in periods
+_WINDOWS = 8  # minimum number of windows of a fit whose first half may hold faster modes, and is left out
 _NEAR = 1e-6  # distance of a critical root from the boundary of stability, relative to its modulus
 _FARTHER = 3.5  # runs that contradict a model are repeated up to this multiple of its limit, or down to its inverse
 _STEP = 1.5
@@ -51,16 +53,23 @@ _SIDES = ("below", "above")
 
 
 @dataclass(frozen=True)
-class _Settings:
-    """Options of all runs of a check."""
+class RunSettings:
+    """Options of all runs of a check.
 
-    margin: float
-    perturbation: float
-    floor: Mapping[str, float]
-    ceiling: float
-    seed: int
-    tolerance: float
-    max_runs: int
+    `margin`: distance of the runs from the limit. `perturbation`, `seed`, `floor` (by engine), `ceiling`: options of
+    `perturbed_run`. `tolerance`, `max_runs`: options of `measured_boundary`. `measures`: whether the limit of an engine
+    that contradicts a model is measured. `fluid`: time of the fluid; "": that of the linear model.
+    """
+
+    margin: float = 0.1
+    seed: int = 1
+    perturbation: float = 0.02
+    floor: Mapping[str, float] = field(default_factory=lambda: {"fluid": 1e-6, "packet": 2e-3})
+    ceiling: float = 0.06
+    tolerance: float = 0.02
+    max_runs: int = 16
+    measures: bool = True
+    fluid: str = ""
 
     def runs(self, engine: str) -> dict[str, Any]:
         """Return the options of `perturbed_run` for an engine."""
@@ -83,7 +92,7 @@ class _Limit(NamedTuple):
 
 @check_arguments
 def check_boundary(
-    protocol: Protocol,
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
     parameter: str | None = None,
     times: Sequence[str] | None = None,
@@ -99,11 +108,13 @@ def check_boundary(
 
     Parameters
     ----------
-    protocol : Protocol
+    protocol : Protocol, ProtocolAssignment or mapping
+        One protocol for all, or hosts over queue disciplines, {"flows": ..., "links": ...}.
     network : Network
         Network on which packets are much smaller than the perturbation: 2 % of the data of an RTT, or more packets.
     parameter : str, optional
-        Name of the gain. None: the protocol's `main_parameter`.
+        Name of the gain, of hosts and queue disciplines "flows.NAME" or "links.NAME". None: the protocol's
+        `main_parameter`.
     times : sequence of str, optional
         Linear models: "continuous", "discrete", "hybrid". None: all models that the protocol declares.
     engines : sequence of str, optional
@@ -154,6 +165,7 @@ def check_boundary(
     """
     import pandas as pd
 
+    protocol = read_protocol(protocol)
     chosen = read_options(options, keywords)
     name = parameter_of(protocol, parameter)
     selected = protocol.times if times is None else tuple(times)
@@ -163,38 +175,60 @@ def check_boundary(
     share = as_number(margin, "margin", positive=True)
     if not share < 1.0:
         raise ValueError(f"margin must be > 0 and < 1, got {share:g}")
-    floors = {"fluid": 1e-4, "packet": 2e-3}
-    settings = _Settings(share, 0.02, floors, 0.06, seed, 0.02, 16)
+    settings = RunSettings(share, seed)
     report = progress or (lambda step: None)
     rows = [
-        {"protocol": type(protocol).__name__, "parameter": name, **row}
+        {"protocol": _name(protocol), "parameter": name, **row}
         for time in selected
-        for row in _rows_of_model(protocol, network, name, time, tuple(engines), settings, chosen, report)
+        for row in rows_of_model(protocol, network, name, time, tuple(engines), settings, chosen, report)
     ]
     return pd.DataFrame(rows).astype({"agrees": "boolean"})
 
 
-def _rows_of_model(
-    protocol: Protocol,
+def _name(protocol: Protocol | ProtocolAssignment) -> str:
+    return type(protocol).__name__ if isinstance(protocol, Protocol) else str(protocol)
+
+
+def rows_of_model(
+    protocol: Protocol | ProtocolAssignment,
     network: Network,
     name: str,
     time: str,
     engines: Sequence[str],
-    settings: _Settings,
+    settings: RunSettings,
     options: LinearOptions,
     report: ProgressCallback,
+    limit: float | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the row of each engine for the linear model of a time."""
+    """Yield the row of each engine for the linear model of a time.
+
+    Parameters
+    ----------
+    protocol : Protocol or ProtocolAssignment
+    network : Network
+    name : str
+        Parameter that is varied.
+    time : str
+        Time of the linear model.
+    engines : sequence of str
+        "fluid", "packet" or both.
+    settings : RunSettings
+    options : LinearOptions
+    report : callable
+        Called with a `Progress`.
+    limit : float, optional
+        A value at which the verdict of the model changes; inf: runs at the present value only. None: the critical gain.
+    """
     report(Step(f"{time} model: critical {name}"))
     try:
-        limit = _limit(protocol, network, name, time, settings.margin, options)
+        at = _limit(protocol, network, name, time, settings.margin, options, limit)
     except (ValueError, EccError) as error:
         for engine in engines:
             yield asdict(_Row(time, engine, reason=f"no limit of the {time} model: {error}"))
         return
     for engine in engines:
         runs = _Runs(protocol, network, name, time, engine, settings, options, report)
-        yield asdict(_compared(runs, limit))
+        yield asdict(_compared(runs, at))
 
 
 @dataclass
@@ -239,7 +273,7 @@ def _compared(runs: _Runs, limit: _Limit) -> _Row:
         row.agrees = True
     elif any(status not in ("undecided", model) for status, model in zip(statuses, expected, strict=True)):
         row.agrees = False
-    if row.agrees is False and len(gains) == 2:
+    if row.agrees is False and len(gains) == 2 and runs.settings.measures:
         try:
             row.measured_limit, row.error, row.reason = runs.measured(gains, limit)
         except (ValueError, EccError) as error:
@@ -262,12 +296,12 @@ class _Runs:
 
     def __init__(
         self,
-        protocol: Protocol,
+        protocol: Protocol | ProtocolAssignment,
         network: Network,
         name: str,
         time: str,
         engine: str,
-        settings: _Settings,
+        settings: RunSettings,
         options: LinearOptions,
         report: ProgressCallback,
     ) -> None:
@@ -275,20 +309,22 @@ class _Runs:
         self.time, self.engine, self.settings, self.report = time, engine, settings, report
         self.assignment = options.assignment
         self.forms = _forms(protocol, time, options.clocking) if engine == "fluid" else [{}]
+        if engine == "fluid" and settings.fluid:
+            self.forms = [{"time": settings.fluid, "clocking": options.clocking}]
         self.fluid = ""
 
     def gains(self, limit: float) -> tuple[float, ...]:
         """Return the gains of the runs: on both sides of the limit, or the present one if there is no limit."""
         if limit == inf:
-            return (float(getattr(self.protocol, self.name)),)
+            return (float(parameter_value(self.protocol, self.name)),)
         return (limit * (1.0 - self.settings.margin), limit * (1.0 + self.settings.margin))
 
     def classified(self, gain: float, period: float, growth: float) -> StabilityClassification:
         """Return the classification of a run at a gain, long enough for the growth that a model predicts."""
         self.report(Step(f"{self.time} model, {self.engine}: {self.name} = {gain:.6g}"))
-        return self._run(replace(self.protocol, **{self.name: gain}), period, _length(growth, period))
+        return self._run(with_parameter(self.protocol, self.name, gain), period, _length(growth, period, self.engine))
 
-    def _run(self, protocol: Protocol, period: float, periods: float) -> StabilityClassification:
+    def _run(self, protocol: Protocol | ProtocolAssignment, period: float, periods: float) -> StabilityClassification:
         """Return the classification of a run, in the first form of the fluid that the engine accepts."""
         refusal: ValueError | None = None
         for form in self.forms:
@@ -300,7 +336,7 @@ class _Runs:
                 continue
             self.forms, self.fluid = [form], form.get("time", "")
             return _decided(run, period, self.settings)
-        raise refusal or ValueError(f"no fluid has the clocks of the {self.time} model of {type(protocol).__name__}")
+        raise refusal or ValueError(f"no fluid has the clocks of the {self.time} model of {_name(protocol)}")
 
     def measured(self, gains: Sequence[float], limit: _Limit) -> tuple[float, float, str]:
         """Return the limit of the engine by bisection, its standard error, and a reason if it is 0 or inf."""
@@ -312,9 +348,11 @@ class _Runs:
                 cache[gain] = self.classified(gain, limit.period, growth)
             return cache[gain]
 
-        def run(protocol: Protocol, network: Network, period: float) -> Any:
-            return _Classified(found(getattr(protocol, self.name)))
+        def run(protocol: Any, network: Network, period: float) -> Any:
+            return _Classified(found(parameter_value(protocol, self.name)))
 
+        if not limit.growth[0] < limit.growth[1]:
+            raise ValueError("it is measured for limits above which the model is unstable")
         low, high = gains
         if not found(low).growth_rate < 0.0:
             while not found(low).growth_rate < 0.0:
@@ -325,6 +363,10 @@ class _Runs:
             while not found(high).growth_rate > 0.0:
                 if high > _FARTHER * limit.value:
                     return inf, nan, f"runs are stable up to {high / limit.value:.2g} times the limit"
+                try:
+                    with_parameter(self.protocol, self.name, high * _STEP)
+                except ValueError as error:
+                    return inf, nan, f"runs are stable up to {high / limit.value:.2g} times the limit ({error})"
                 low, high = high, high * _STEP
         tolerance, count = self.settings.tolerance, self.settings.max_runs
         bound = measured_boundary(
@@ -333,9 +375,9 @@ class _Runs:
         return bound.value, bound.error, ""
 
 
-def _forms(protocol: Protocol, time: str, clocking: str | None) -> list[dict[str, Any]]:
+def _forms(protocol: Protocol | ProtocolAssignment, time: str, clocking: str | None) -> list[dict[str, Any]]:
     """Return the options of fluid runs with the clocks of a linear model, the preferred ones first."""
-    if time == "hybrid" and protocol.fluid_form is None and not sets_windows(protocol):
+    if time == "hybrid" and isinstance(protocol, Protocol) and protocol.fluid_form is None:
         return []  # the fluid of such routers and hosts has no ticks
     forms: list[dict[str, Any]] = [{"time": form, "clocking": clocking} for form in _FLUIDS[time]]
     if clocking is None and time == "continuous" and has_granted_windows(protocol):
@@ -349,29 +391,45 @@ class _Classified(NamedTuple):
     stability: StabilityClassification
 
 
-def _length(growth: float, period: float) -> float:
+def _length(growth: float, period: float, engine: str) -> float:
     """Return the length of a run in periods, for a growth rate [1/s]."""
     if not abs(growth) > 0.0:
         return _PERIODS[1]
-    return float(np.clip(4.0 + _FOLDS / (abs(growth) * period), *_PERIODS))
+    return float(np.clip(4.0 + _FOLDS[engine] / (abs(growth) * period), *_PERIODS))
 
 
-def _decided(run: PerturbedRun, period: float, settings: _Settings) -> StabilityClassification:
-    """Return the classification of a run; if noise hides the decay, with the level of the noise as the floor."""
+def _decided(run: PerturbedRun, period: float, settings: RunSettings) -> StabilityClassification:
+    """Return the classification of the late part of a run, in which the slowest mode is left.
+
+    In packets, noise may hide the decay: then the noise level of the run is the floor.
+    """
     found = run.stability
-    late = found.amplitude[len(found.amplitude) // 2 :]
-    if found.status != "undecided" or len(late) < 3:
+    release = float(run.trajectory.stats.get("warmup_end", 0.0))
+    start, skip = (release, abs(settings.perturbation)), release + 2.0 * period
+    if len(found.time) >= _WINDOWS and found.error == found.error:  # not only a bound
+        middle = float(found.time[len(found.time) // 2 - 1])
+        floor = float(found.amplitude.min()) * (1.0 - 1e-9)
+        late = classify_stability(run.time, run.deviation, period, middle, 0.5 * floor, settings.ceiling)
+        if late.status != "undecided":
+            return late
+    half = found.amplitude[len(found.amplitude) // 2 :]
+    if found.status != "undecided" or len(half) < 3:
         return found
-    noise = 1.5 * float(late.max())
+    noise = 1.5 * float(half.max())
     if not noise < 0.5 * abs(settings.perturbation):
         return found
-    release = float(run.trajectory.stats.get("warmup_end", 0.0))
-    start = (release, abs(settings.perturbation))
-    skip = release + 2.0 * period
     return classify_stability(run.time, run.deviation, period, skip, noise, settings.ceiling, start)
 
 
-def _limit(protocol: Protocol, network: Network, name: str, time: str, margin: float, options: LinearOptions) -> _Limit:
+def _limit(
+    protocol: Protocol | ProtocolAssignment,
+    network: Network,
+    name: str,
+    time: str,
+    margin: float,
+    options: LinearOptions,
+    value: float | None = None,
+) -> _Limit:
     """Return the stability limit of a linear model and the growth rates that it predicts on both sides.
 
     Raises
@@ -382,26 +440,31 @@ def _limit(protocol: Protocol, network: Network, name: str, time: str, margin: f
     chosen = options.given()
 
     def model(gain: float) -> DelaySystem | SampledSystem:
-        return linearize(replace(protocol, **{name: gain}), network, time, **chosen)
+        return linearize(with_parameter(protocol, name, gain), network, time, **chosen)
 
-    loss = critical_gain(protocol, network, name, time, options=options)
-    if loss.value == 0.0:
+    frequency = nan
+    if value is None:
+        loss = critical_gain(protocol, network, name, time, options=options)
+        value, frequency = loss.value, loss.frequency
+    if value == 0.0:
         raise ValueError(f"it is unstable as {name} tends to 0, so {name} has no limit from below")
-    if not isfinite(loss.value):
-        present = model(getattr(protocol, name))
-        root = complex(present.roots(1)[0])
-        return _Limit(inf, _period(present, root) or _longest(network), (_growth(present, root), nan))
+    if not isfinite(value):
+        present = linearize(protocol, network, time, **chosen)
+        roots = np.atleast_1d(present.roots(8))
+        periods = [period for root in roots if (period := _period(present, complex(root)))]
+        period = periods[0] if periods else _longest(network)
+        return _Limit(inf, period, (_growth(present, complex(roots[0])), nan))
     growth = []
     for factor in (1.0 - margin, 1.0 + margin):
-        system = model(factor * loss.value)
+        system = model(factor * value)
         growth.append(_growth(system, complex(system.roots(1)[0])))
-    return _Limit(loss.value, _critical_period(model(loss.value), loss), (growth[0], growth[1]))
+    return _Limit(value, _critical_period(model(value), frequency), (growth[0], growth[1]))
 
 
-def _critical_period(system: DelaySystem | SampledSystem, loss: StabilityLimit) -> float:
+def _critical_period(system: DelaySystem | SampledSystem, frequency: float) -> float:
     """Return the period [s] of the slowest oscillation among the roots on the boundary of stability."""
     step = 1.0 if isinstance(system, DelaySystem) else float(system.dt or 1.0)
-    periods = [2.0 * pi / loss.frequency * step] if loss.frequency > 0.0 else []
+    periods = [2.0 * pi / frequency * step] if frequency > 0.0 else []
     try:
         roots = np.atleast_1d(system.roots(24))
     except ConvergenceError:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, given, shown
 from ecc._support.display import Displayed
-from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.assignment import ProtocolAssignment, read_protocol, with_parameter
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
 from ecc.engines import ENGINES, simulate
 from ecc.errors import ConvergenceError
+from ecc.loops.marked_hosts import equilibrium_of_marks
 from ecc.network.network import Network
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
@@ -59,7 +60,7 @@ class PerturbedRun(Displayed):
 
 @check_arguments
 def perturbed_run(
-    protocol: Protocol,
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
     period: float,
     periods: float = 100.0,
@@ -75,7 +76,8 @@ def perturbed_run(
 
     Parameters
     ----------
-    protocol : Protocol
+    protocol : Protocol, ProtocolAssignment or mapping
+        One protocol for all, or hosts over queue disciplines, {"flows": ..., "links": ...}.
     network : Network
     period : float, s
         Period of the expected oscillation: determines samples (period/24), windows (two periods) and the horizon.
@@ -123,14 +125,13 @@ def perturbed_run(
             raise ValueError(f"{name} must be given to {_OPTIONS[name]} runs only, got engine {engine!r}")
         if name in _FIXED:
             raise TypeError(f"{name} is set by perturbed_run, got {shown(chosen[name])}")
-    scenario = Scenario(network, protocol, periods * period, seed=seed, assignment=assignment)
+    scenario = Scenario(network, read_protocol(protocol), periods * period, seed=seed, assignment=assignment)
     run = simulate(scenario, engine, sample=period / 24.0, start="equilibrium", perturbation=perturbation, **chosen)
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
     run.raise_if_incomplete(samples=2)
-    point = equilibrium_of(protocol, network, scenario.assigned)
-    link = _observed_link(network, point)
-    level = float(point.rates[network.incidence[:, link]].sum())
+    rates, link = _observed(scenario)
+    level = float(rates[network.incidence[:, link]].sum())
     times = run.data["time"].to_numpy()
     deviation = run.arrival.to_numpy()[:, link] / level - 1.0
     release = float(run.stats.get("warmup_end", 0.0))
@@ -140,11 +141,17 @@ def perturbed_run(
     return PerturbedRun(stability, times, deviation, link, run)
 
 
-def _observed_link(network: Network, point: Equilibrium) -> int:
-    """Return the link with the largest number of bottlenecked flows; for summed feedback, with the highest load."""
-    if (point.bottleneck >= 0).all():
-        return int(np.bincount(point.bottleneck).argmax())
-    return int((point.rates @ network.incidence / network.capacities).argmax())
+def _observed(scenario: Scenario) -> tuple[NDArray[np.float64], int]:
+    """Return the rates at the equilibrium, and the link with the most bottlenecked flows or the highest load."""
+    network, protocol = scenario.network, scenario.protocol
+    if isinstance(protocol, Protocol):
+        point = equilibrium_of(protocol, network, scenario.assigned)
+        if (point.bottleneck >= 0).all():
+            return point.rates, int(np.bincount(point.bottleneck).argmax())
+        rates = point.rates
+    else:
+        rates = equilibrium_of_marks(scenario.deployment, network).rates
+    return rates, int((rates @ network.incidence / network.capacities).argmax())
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,7 +186,7 @@ class MeasuredBoundary(Displayed):
 
 @check_arguments
 def measured_boundary(
-    protocol: Protocol,
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
     parameter: str | None,
     low: float,
@@ -187,14 +194,14 @@ def measured_boundary(
     period: float,
     tolerance: float = 0.01,
     max_runs: int = 12,
-    run: Callable[[Protocol, Network, float], PerturbedRun] = perturbed_run,
+    run: Callable[[Any, Network, float], PerturbedRun] = perturbed_run,
 ) -> MeasuredBoundary:
     """Return the stability limit in runs, by bisection on the fitted growth rate and a line through its ends.
 
     Parameters
     ----------
-    protocol, network : Protocol, Network
-        As for perturbed_run.
+    protocol : Protocol, ProtocolAssignment or mapping
+    network : Network
     parameter : str or None
         Name of the gain. None: the protocol's `main_parameter`.
     low, high : floats
@@ -230,6 +237,7 @@ def measured_boundary(
     >>> round(boundary.value, 3)  # pi/2
     1.571
     """
+    protocol = read_protocol(protocol)
     parameter = parameter_of(protocol, parameter)
     if not (0.0 < low < high and 0.0 < tolerance < 1.0):
         raise ValueError(f"low must be > 0 and < high, tolerance > 0 and < 1, got {low:g}, {high:g}, {tolerance:g}")
@@ -239,7 +247,7 @@ def measured_boundary(
         if len(results) >= max_runs:
             tried = [(g, v.growth_rate) for g, v in sorted(results.items())]
             raise ConvergenceError(f"no stability limit found for {parameter} in {tried}", tried)
-        results[gain] = run(replace(protocol, **{parameter: gain}), network, period).stability
+        results[gain] = run(with_parameter(protocol, parameter, gain), network, period).stability
         return results[gain].growth_rate
 
     stable, unstable = float(low), float(high)
