@@ -77,7 +77,7 @@ TimeOfFluid = Annotated[
     typer.Option(
         "--time",
         help="Fluid runs: continuous (default); averaged: every action is spread evenly over its interval, as in"
-        " continuous linear models; discrete: the recurrence.",
+        " continuous linear models; discrete: in steps of an interval, or of an RTT for windows.",
     ),
 ]
 ClockingOfFluid = Annotated[
