@@ -128,17 +128,24 @@ def _derivative(name: str, form: RoundMap) -> tuple[NDArray[np.float64], list[in
     """Return the product of derivatives over the rounds of the orbit, and the states with a kink."""
     varied = [k for k, value in enumerate(form.state) if _is_continuous(value)]
     product = np.eye(len(varied))
-    state: list[Any] = list(form.state)
     kinks: list[int] = []
-    for _ in range(form.rounds):
+    for state in _orbit(name, form):
         rows = jacobian(form.law, state, form.p, varied)
-        if len(rows.values) != len(state):
-            raise ValueError(
-                f"the law of the round_map of {name} must return {len(state)} states, got {len(rows.values)}"
-            )
         product = np.array([rows.slopes[k] for k in varied]) @ product
         kinks += rows.kinks
-        state = [value if _is_continuous(old) else int(value) for old, value in zip(state, rows.values, strict=True)]
+    return product, kinks
+
+
+def _orbit(name: str, form: RoundMap) -> list[list[Any]]:
+    """Return the state before each round, and refuse an orbit that does not return."""
+    state: list[Any] = list(form.state)
+    orbit = []
+    for _ in range(form.rounds):
+        orbit.append(state)
+        values = jacobian(form.law, state, form.p, []).values
+        if len(values) != len(state):
+            raise ValueError(f"the law of the round_map of {name} must return {len(state)} states, got {len(values)}")
+        state = [value if _is_continuous(old) else int(value) for old, value in zip(state, values, strict=True)]
     for k, (before, after) in enumerate(zip(form.state, state, strict=True)):
         allowed = _RETURNS * max(abs(before), abs(after)) + 1e-12 if _is_continuous(before) else 0.0
         if abs(after - before) > allowed:
@@ -147,7 +154,7 @@ def _derivative(name: str, form: RoundMap) -> tuple[NDArray[np.float64], list[in
                 f"{name} has no {model} model here: its map per round does not return after {form.rounds} "
                 f"round{'' if form.rounds == 1 else 's'}, state {k} is {after:g} instead of {before:g}"
             )
-    return product, kinks
+    return orbit
 
 
 def _continuous(form: RoundMap, slopes: NDArray[np.float64], notes: list[str]) -> DelaySystem:

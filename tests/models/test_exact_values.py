@@ -9,7 +9,7 @@ import pytest
 
 import ecc
 from ecc.contract.assignment import parameter_names
-from ecc.contract.kinds import sets_windows
+from ecc.contract.kinds import Kind, kind_of_laws, sets_windows
 from ecc.contract.protocol import Protocol
 from ecc.errors import EccError
 from ecc.loops.closed_loop import linearize
@@ -19,6 +19,7 @@ NETWORKS = {
     "dumbbell": ecc.Network.dumbbell("100 Mb/s", [0.12, 0.12, 0.3]),
     "parking lot": ecc.Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="21 ms"),
     "data center": ecc.Network.dumbbell("10 Gb/s", ["10 us", "10 us", "12 us"]),
+    "equal RTTs": ecc.Network.dumbbell("100 Mb/s", ["30 ms"] * 2),
 }
 SHORT = "data center"
 """For a protocol that allows no longer RTTs."""
@@ -38,6 +39,8 @@ def models(protocol, name, value):
     for title, network in NETWORKS.items():
         if (title == SHORT) is not isinstance(protocol, (ecc.models.PatchedTIMELY, ecc.models.DCQCN)):
             continue
+        if title == "equal RTTs" and kind_of_laws(protocol) is not Kind.ROUND_MAP:
+            continue
         for time in protocol.times:
             try:
                 out[title, time] = linearize(replace(protocol, **{name: value}), network, time, **options)
@@ -46,7 +49,7 @@ def models(protocol, name, value):
     return out
 
 
-DEAR = ("RCP", "PIQIRCP", "MKC", "DCQCN", "HPCC", "PowerTCP", "ABC")
+DEAR = ("RCP", "PIQIRCP", "MKC", "DCQCN", "HPCC", "PowerTCP", "ABC", "Vivace")
 """Protocols of many gains, or of costly equilibria, whose models take seconds together."""
 
 
