@@ -334,6 +334,15 @@ class Protocol:
     """True if sources keep windows: the rate of the source law is then a window over the present RTT."""
 
     @property
+    def window_clock(self) -> str:
+        """Times at which hosts move their window: "rtt", "ack" (at each, by steps that depend on the steps before).
+
+        Or the name of a continuous state: the window follows it at each ACK, and only a reference moves once per RTT.
+        Discrete linear models use it (`ecc.loops.rounds_of_windows`).
+        """
+        return "rtt"
+
+    @property
     def paced_over(self) -> float:
         """Minimum time in which a window of a law with `w` is sent [s]; 0: as ACKs arrive."""
         return 0.0

@@ -76,26 +76,24 @@ def common_unit(intervals: NDArray[np.float64]) -> tuple[float, list[int]]:
     return float(intervals[0]) / shared, lengths
 
 
-def _points(degree: int) -> NDArray[np.float64]:
-    """Return 0 and Radau's points in (0, 1]."""
-    series = np.zeros(degree + 1)
-    series[-2:] = -1.0, 1.0
-    inner = np.sort(legendre.legroots(series).real)
-    return np.concatenate([[0.0], 0.5 * (inner + 1.0)])
+class _Polynomials:
+    """Polynomials by their values at 0 and at Radau's points in (0, 1]."""
 
+    def __init__(self, degree: int) -> None:
+        series = np.zeros(degree + 1)
+        series[-2:] = -1.0, 1.0
+        inner = np.sort(legendre.legroots(series).real)
+        self.points: NDArray[np.float64] = np.concatenate([[0.0], 0.5 * (inner + 1.0)])
+        self.basis = np.linalg.inv(np.vander(self.points, increasing=True))  # powers x points
+        self.powers = np.arange(degree + 1)
 
-_POINTS = _points(_DEGREE)
-_BASIS = np.linalg.inv(np.vander(_POINTS, increasing=True))  # powers x points
-_POWERS = np.arange(_DEGREE + 1)
-
-
-def _weights(at: float, order: int) -> NDArray[np.float64]:
-    """Return weights of a polynomial's values at the points in its value, derivative (1) or integral from 0 (-1)."""
-    if order == 0:
-        return np.asarray(at**_POWERS @ _BASIS)
-    if order == 1:
-        return np.asarray((_POWERS * at ** np.maximum(_POWERS - 1, 0)) @ _BASIS)
-    return np.asarray((at ** (_POWERS + 1) / (_POWERS + 1)) @ _BASIS)
+    def weights(self, at: float, order: int) -> NDArray[np.float64]:
+        """Return weights of the values at the points in the value, the derivative (1) or the integral from 0 (-1)."""
+        if order == 0:
+            return np.asarray(at**self.powers @ self.basis)
+        if order == 1:
+            return np.asarray((self.powers * at ** np.maximum(self.powers - 1, 0)) @ self.basis)
+        return np.asarray((at ** (self.powers + 1) / (self.powers + 1)) @ self.basis)
 
 
 class SampleAndHold:
@@ -111,10 +109,16 @@ class SampleAndHold:
         Terms that determine the jumps of x'.
     longest : float, s
         Maximum length of a piece on which states are one polynomial.
+    degree : int, optional
+        Degree of the polynomials. A higher degree on longer pieces needs fewer states for fast time constants.
     """
 
-    def __init__(self, size: int, clocks: Mapping[int, Clock], terms: Sequence[Term], longest: float) -> None:
+    def __init__(
+        self, size: int, clocks: Mapping[int, Clock], terms: Sequence[Term], longest: float, degree: int = _DEGREE
+    ) -> None:
         self.clocks = clocks
+        self.degree = degree
+        self.polynomials = _Polynomials(degree)
         unit, lengths = common_unit(np.array([clock.interval for clock in clocks.values()]))
         self.frame = unit * lcm(*lengths)
         self.ticks = {state: lcm(*lengths) // length for state, length in zip(clocks, lengths, strict=True)}
@@ -130,7 +134,7 @@ class SampleAndHold:
         self.edges = np.array(edges)
         self.pieces = len(edges) - 1
         self.first: dict[int, int] = {}
-        offset = len(self.places) * self.pieces * _DEGREE
+        offset = len(self.places) * self.pieces * self.degree
         for state in clocks:
             self.first[state] = offset
             offset += self.ticks[state]
@@ -176,9 +180,9 @@ class SampleAndHold:
         for state in self.places:
             for piece in range(self.pieces):
                 begin, length = float(self.edges[piece]), float(np.diff(self.edges)[piece])
-                for point, share in enumerate(_POINTS[1:], start=1):
+                for point, share in enumerate(self.polynomials.points[1:], start=1):
                     row = self._node(state, 0, piece, point)[1]
-                    for other, weight in enumerate(_weights(float(share), 1)):
+                    for other, weight in enumerate(self.polynomials.weights(float(share), 1)):
                         back, column = self._node(state, 0, piece, other)
                         at[back][row, column] += weight
                     for term in by_row[state]:
@@ -201,7 +205,9 @@ class SampleAndHold:
         """Solve sum_k at[k] X[n - k] = 0 in the order of time, so that systems affine in a gain stay so."""
         blocks: list[tuple[float, int, list[int]]] = []
         for piece in range(self.pieces):
-            nodes = [self._node(state, 0, piece, point)[1] for state in self.places for point in range(1, _DEGREE + 1)]
+            nodes = [
+                self._node(state, 0, piece, point)[1] for state in self.places for point in range(1, self.degree + 1)
+            ]
             blocks.append((float(self.edges[piece + 1]), 0, nodes))
         for number, (state, clock) in enumerate(self.clocks.items(), start=1):
             for tick in range(self.ticks[state]):
@@ -230,8 +236,10 @@ class SampleAndHold:
     def _node(self, state: int, frame: int, piece: int, point: int) -> tuple[int, int]:
         """Return frames ago and column of a point of a piece; its first point is the last of the previous piece."""
         if point == 0:
-            frame, piece, point = (frame, piece - 1, _DEGREE) if piece else (frame - 1, self.pieces - 1, _DEGREE)
-        return -frame, (self.places[state] * self.pieces + piece) * _DEGREE + point - 1
+            frame, piece, point = (
+                (frame, piece - 1, self.degree) if piece else (frame - 1, self.pieces - 1, self.degree)
+            )
+        return -frame, (self.places[state] * self.pieces + piece) * self.degree + point - 1
 
     def _earliest(self, state: int) -> int:
         """Return the first tick of frame 0."""
@@ -252,7 +260,7 @@ class SampleAndHold:
                 yield from self._integral(column, begin, end, gain / span)
         elif column not in self.clocks:
             frame, piece, share, length = self._locate(t)
-            for point, weight in enumerate(_weights(share, order) / length**order):
+            for point, weight in enumerate(self.polynomials.weights(share, order) / length**order):
                 yield *self._node(column, frame, piece, point), gain * float(weight)
         elif order == 0:
             clock = self.clocks[column]
@@ -286,6 +294,6 @@ class SampleAndHold:
             yield from self._value(Term(0, column, 0.0, 0, gain * (end - begin)), end)
             return
         frame, piece, share, length = self._locate(end)
-        both = _weights(share, -1) - _weights(share - (end - begin) / length, -1)
+        both = self.polynomials.weights(share, -1) - self.polynomials.weights(share - (end - begin) / length, -1)
         for point, weight in enumerate(both * length):
             yield *self._node(column, frame, piece, point), gain * float(weight)

@@ -18,6 +18,10 @@ patterns, some of which decay arbitrarily slowly, and the stability of a neutral
 cannot be decided. Some patterns even grow. For example, two flows of FAST with gamma = 0.5, equal alpha, RTTs of 100
 and 199 ms and 10 ms in the queue have a root at 0.00088 + 63.04j 1/s. "rate" is the choice of models in which queues
 integrate the rates w/D (Low, Peterson, Wang 2002).
+
+In the discrete model each host acts once per RTT and holds its window, over the same queues
+(`ecc.loops.rounds_of_windows`). With ACK clocking, one queue and one RTT it is w[n + 1] = law(w[n], q[n]),
+q[n] = sum w[n] - C d.
 """
 
 from __future__ import annotations
@@ -35,8 +39,9 @@ from ecc.contract.values import equilibrium_of
 from ecc.errors import LinearizationError
 from ecc.laws.arguments import arguments_from, value_of
 from ecc.laws.jets import gradient
-from ecc.linear import DelaySystem
+from ecc.linear import DelaySystem, SampledSystem
 from ecc.loops.options import ModelChoice
+from ecc.loops.rounds_of_windows import act_at_ticks
 from ecc.network.network import Network
 
 __all__ = ["linearize_windows"]
@@ -77,7 +82,7 @@ class _Terms:
         self.at[delay][row, column] += value
 
 
-def linearize_windows(protocol: Protocol, network: Network, choice: ModelChoice) -> DelaySystem:
+def linearize_windows(protocol: Protocol, network: Network, choice: ModelChoice) -> DelaySystem | SampledSystem:
     """Return the linear model; its state has a window [bit] for each kind of flow, times the number of flows.
 
     If clocking is "rate", the state also has the waits b [s] of the queues.
@@ -88,22 +93,25 @@ def linearize_windows(protocol: Protocol, network: Network, choice: ModelChoice)
         Protocol with a source law of w, R, D, s, a, p only, and a router law of q, C, s, p only. R is a sum over links.
     network : Network
     choice : ModelChoice
-        Its clocking, "ack" if it is None, and its assignment, which `Protocol.equilibrium` takes.
+        Its time, "continuous" or "discrete"; its clocking, "ack" if it is None; its assignment, which
+        `Protocol.equilibrium` takes; and its updates per RTT, for the time "discrete".
 
     Returns
     -------
-    DelaySystem
+    DelaySystem or SampledSystem
 
     Raises
     ------
     ValueError
-        If a law takes other arguments.
+        If a law takes other arguments, or the time is "hybrid": nothing in this kind of loop has a clock in seconds.
     LinearizationError
         If no equilibrium or no queue exists; or clocking is "ack", and RTTs are heterogeneous or a path has several
-        queues.
+        queues; or the time is "discrete", and the ticks of hosts do not repeat.
     """
     name, clocking = type(protocol).__name__, choice.clocking or "ack"
     _TAKEN.check(protocol)
+    if choice.time == "hybrid":
+        raise ValueError(f"{name} has no control interval: time must be 'continuous' or 'discrete'")
     point = equilibrium_of(protocol, network, choice.assignment)
     waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
     queues: list[int] = np.flatnonzero(waits > _EQUAL * waits.max(initial=0.0)).tolist()
@@ -132,7 +140,12 @@ def linearize_windows(protocol: Protocol, network: Network, choice: ModelChoice)
                 if k in other.late:
                     _check_equal(group, other)
                     terms.add(back + other.late[k], g, j, gain)
-    return DelaySystem(list(terms.at.values()), list(terms.at), opened=opened, notes=point.notes, **_neutral(late))
+    system = DelaySystem(list(terms.at.values()), list(terms.at), opened=opened, notes=point.notes, **_neutral(late))
+    if choice.time == "continuous":
+        return system
+    updates = choice.updates_per_rtt or 1
+    intervals = {g: group.D / updates for g, group in enumerate(groups)}
+    return act_at_ticks(system, intervals, [group.D for group in groups], point.notes)
 
 
 def _groups(

@@ -22,6 +22,15 @@ stay empty. If clocking is "rate", clocked flows send x_i = w_i/D_i - x_i/D_i D_
 These are the equations of `ecc.fluid.network.windows`, in which y is the mean over an interval, and is reported until
 the end of the next interval: T later on average, as in this model. Equal flows are represented by their sum. Their
 differences obey the same equations without queues, and are included.
+
+The other two models differ in one part each:
+
+    hybrid     routers that measure arrivals act at their ticks t = (phase + n) T:  y is the mean over the interval that
+               ended, M[n] = r_R M[n - 1] + r_y y + r_q q, and the report of tick n is held until the next one
+    discrete   hosts act once per RTT, w and the states of the clock "rtt" (`ecc.loops.rounds_of_windows`)
+
+The hybrid model is the fluid's, linearized. It tends to the continuous model as T shrinks: at the second order in T if
+reports depend on arrivals alone, and at the first order if they depend on a memory or a queue.
 """
 
 from __future__ import annotations
@@ -44,8 +53,10 @@ from ecc.contract.values import equilibrium_of, state_at, states_of
 from ecc.errors import LinearizationError
 from ecc.laws.arguments import arguments_from, takes, value_of
 from ecc.laws.jets import gradient
-from ecc.linear import DelaySystem
-from ecc.loops.options import ModelChoice
+from ecc.linear import DelaySystem, SampledSystem
+from ecc.linear.sample_and_hold import Clock, Term
+from ecc.loops.options import ModelChoice, read_phases
+from ecc.loops.rounds_of_windows import act_at_ticks, follow_states, hold, reduced
 from ecc.network.network import Network
 
 __all__ = ["linearize_paced"]
@@ -62,6 +73,7 @@ _TAKEN = Taken(
     of_states=_SOURCE,
 )
 _EQUAL = 1e-9  # relative: rounding in the equilibrium
+_MAX_GROUPS = 16  # ticks per RTT of hosts that move at each ACK, if they also have states that move once per RTT
 _TIED = 1e-6  # relative: of the reports of links
 _Signal = dict[tuple[float, int], float]
 """(delay [s], state) -> coefficient."""
@@ -86,7 +98,7 @@ class _Kind:
     is_paced: bool
 
 
-def linearize_paced(protocol: Protocol, network: Network, choice: ModelChoice) -> DelaySystem:
+def linearize_paced(protocol: Protocol, network: Network, choice: ModelChoice) -> DelaySystem | SampledSystem:
     """Return the linear model; its state: w [bit] and other states of each kind of flow, queues, averages, differences.
 
     Parameters
@@ -95,29 +107,41 @@ def linearize_paced(protocol: Protocol, network: Network, choice: ModelChoice) -
         Protocol of hosts that set windows and have states, or pace their windows.
     network : Network
     choice : ModelChoice
-        Its clocking, "ack" if it is None, and its assignment, which `Protocol.equilibrium` takes.
+        Its time; its clocking, "ack" if it is None; its assignment, which `Protocol.equilibrium` takes; its phases, for
+        the time "hybrid"; and its updates per RTT, for the time "discrete".
 
     Raises
     ------
     ValueError
-        If a law takes other arguments, or a state has another clock.
+        If a law takes other arguments, or a state has another clock; or the time is "hybrid", and no router measures
+        over an interval.
     LinearizationError
         If no equilibrium exists, or a law or a bottleneck switches at it; a path has several queues; clocked flows have
-        heterogeneous RTTs or no queue.
+        heterogeneous RTTs or no queue; or the time is "discrete", and the ticks of hosts do not repeat.
     """
     _TAKEN.check(protocol)
     loop = _Loop.of(protocol, network, choice)
     queues = loop.queue_signals()
     waits, rates = loop.host_signals(queues)
     rows: list[_Signal] = [{} for _ in range(loop.size)]
-    averages = loop.add_links(rows, queues, rates)
+    if choice.time == "hybrid":
+        held, averages = loop.held_links(rows, queues, rates)
+    else:
+        held, averages = [], loop.add_links(rows, queues, rates)
     through_links: list[_Signal] = [{} for _ in range(loop.size)]
     for k in range(len(loop.kinds)):
         loop.add_host(k, rows, through_links, loop.report_signal(k, queues, averages), waits[k])
-    opened = _system(rows, loop.size)
-    for row, signal in enumerate(through_links):
-        _add(rows[row], signal, 1.0)
-    return _system(rows, loop.size, opened).with_notes(*loop.point.notes)
+    closed = [dict(row) for row in rows]
+    for row, signal in zip(closed, through_links, strict=True):
+        _add(row, signal, 1.0)
+    if choice.time == "hybrid":
+        return loop.sampled(closed, rows, held, read_phases(choice.phases, network))
+    system = _system(closed, loop.size, _system(rows, loop.size)).with_notes(*loop.point.notes)
+    if choice.time == "continuous":
+        return system
+    intervals, shares = loop.ticks(choice.updates_per_rtt)
+    rtts = [kind.D for kind in loop.kinds]
+    return act_at_ticks(follow_states(system, loop.followed()), intervals, rtts, loop.point.notes, shares)
 
 
 @dataclass(frozen=True)
@@ -127,7 +151,8 @@ class _Loop:
     `waits` (n_links,) [s]; `queues`: links with a queue; `clocked`: those of them that ACKs clock; `read`: links to
     whose reports each kind of flow responds. `queue_at`, `average_at`, `memory_at`: link -> its state for the queue,
     the average of arrivals and the memory. `differences`: kind of flow -> first state of the difference between two of
-    its flows. `size`: number of states.
+    its flows. `is_hybrid`: True if routers that measure act at ticks; `average_at` then has the held reports.
+    `size`: number of states.
     """
 
     protocol: Protocol
@@ -144,6 +169,7 @@ class _Loop:
     average_at: dict[int, int]
     memory_at: dict[int, int]
     differences: dict[int, int]
+    is_hybrid: bool
     size: int
 
     @classmethod
@@ -168,7 +194,15 @@ class _Loop:
         clocked = _clocked(kinds, queues, choice.clocking or "ack", protocol)
         places = count(width * len(kinds))  # states of hosts come first
         reading = sorted({link for links in read for link in links})
-        averaged = [link for link in reading if reports[link].by_y != 0.0 or reports[link].memory.get("y", 0.0) != 0.0]
+        is_hybrid = choice.time == "hybrid"
+        if is_hybrid:
+            averaged = reading if takes(protocol.router_law, "y") or takes(protocol.router_law, "R") else []
+        else:
+            averaged = [
+                link for link in reading if reports[link].by_y != 0.0 or reports[link].memory.get("y", 0.0) != 0.0
+            ]
+        if is_hybrid and not averaged:
+            raise ValueError(f"{name} has no control interval: time must be 'continuous' or 'discrete'")
         queue_at = {link: next(places) for link in queues if link not in clocked}
         average_at = {link: next(places) for link in averaged}
         memory_at = {link: next(places) for link in reading if reports[link].memory}
@@ -189,6 +223,7 @@ class _Loop:
             average_at,
             memory_at,
             differences={k: first + width * index for index, k in enumerate(several)},
+            is_hybrid=is_hybrid,
             size=first + width * len(several),
         )
 
@@ -248,6 +283,105 @@ class _Loop:
             _add(rows[row], queues.get(link, {}), g.get("q", 0.0) / T)
         return averages
 
+    def held_links(
+        self, rows: list[_Signal], queues: dict[int, _Signal], rates: list[_Signal]
+    ) -> tuple[list[Term], dict[int, _Signal]]:
+        """Add the equations of queues; return those of routers at their ticks, and the reports that they hold."""
+        T = interval_of(self.protocol)
+        terms: list[Term] = []
+        for link, row in self.queue_at.items():
+            rows[row] = self.arrivals(link, rates)
+        for link, report_row in self.average_at.items():
+            report, queue = self.reports[link], queues.get(link, {})
+            if link in self.clocked:  # the mean of y = q' is the growth of q
+                mean: _Signal = dict(queue)
+                _add(mean, queue, -1.0, T)
+                seen = [(mean, 1.0 / T, 0)]
+            else:
+                seen = [(self.arrivals(link, rates), 1.0, -1)]
+            equations = [(report_row, report.by_y, report.by_q)]
+            if link in self.memory_at:
+                memory_row, g = self.memory_at[link], report.memory
+                equations.append((memory_row, g.get("y", 0.0), g.get("q", 0.0)))
+                terms.append(Term(memory_row, memory_row, 0.0, 0, g.get("R", 0.0)))
+                terms.append(Term(report_row, memory_row, -0.5 * T, 0, report.by_R))  # after this tick
+            for row, by_y, by_q in equations:
+                for signal, share, order in (*((s, by_y * unit, order) for s, unit, order in seen), (queue, by_q, 0)):
+                    terms += [Term(row, state, delay, order, share * slope) for (delay, state), slope in signal.items()]
+        return terms, {link: {(0.0, row): 1.0} for link, row in self.average_at.items()}
+
+    def sampled(
+        self, closed: list[_Signal], opened: list[_Signal], held: list[Term], phases: NDArray[np.float64]
+    ) -> SampledSystem:
+        """Return the hybrid model: continuous hosts and queues, and routers that act at ticks."""
+        T = interval_of(self.protocol)
+        clocks = {
+            at[link]: Clock(T, float(phases[link])) for at in (self.memory_at, self.average_at) for link in at
+        }  # a memory moves before the report of the same tick
+        terms = [
+            [
+                Term(row, state, delay, 0, slope)
+                for row, signal in enumerate(part)
+                for (delay, state), slope in signal.items()
+            ]
+            for part in (closed, opened)
+        ]
+        rtts = [kind.D for kind in self.kinds]
+        grid = hold(self.size, clocks, terms[0] + held, rtts)
+        return reduced(grid.recurrence(terms[0] + held, notes=self.point.notes), grid.recurrence(terms[1] + held))
+
+    def ticks(self, updates_per_rtt: int | None) -> tuple[dict[int, float], dict[int, float]]:
+        """Return the held states of hosts with the intervals between ticks [s], and shares (`act_at_ticks`)."""
+        intervals: dict[int, float] = {}
+        shares: dict[int, float] = {}
+        once_per_rtt = [n for n, its in enumerate(self.states.values(), 1) if its.clock == "rtt"]
+        for k, kind in enumerate(self.kinds):
+            per_rtt, share = updates_per_rtt or 1, 1.0
+            acks = kind.x * kind.D / (8.0 * self.network.flows[kind.members[0]].mean_acknowledged)
+            if self.protocol.window_clock == "ack" and updates_per_rtt is None:
+                per_rtt = max(round(acks), 1)
+                if once_per_rtt and per_rtt > _MAX_GROUPS:
+                    steps, per_rtt = acks / _MAX_GROUPS, _MAX_GROUPS
+                    by_window = self._host_slopes(k)[0][1].get("w", 0.0)
+                    kept = max(1.0 - (1.0 - by_window) * kind.D / max(kind.D, self.protocol.paced_over) / acks, 0.0)
+                    share = (1.0 - kept**steps) / (1.0 - kept) / steps if kept < 1.0 else 1.0
+            for first in self._blocks(k):
+                intervals[first], shares[first] = kind.D / per_rtt, share
+                intervals |= {first + row: kind.D / (updates_per_rtt or 1) for row in once_per_rtt}
+        return intervals, shares
+
+    def followed(self) -> dict[tuple[int, int], float]:
+        """Return the states that windows follow between two rounds: (window, state) -> change per change of it."""
+        name, shares = self.protocol.window_clock, dict[tuple[int, int], float]()
+        if name in ("rtt", "ack"):
+            return shares
+        if name not in self.states or self.states[name].clock != "continuous":
+            raise ValueError(
+                f"window_clock of {type(self.protocol).__name__} must be 'rtt', 'ack' or the name of a state of the "
+                f"clock 'continuous', got {name!r}"
+            )
+        column = 1 + list(self.states).index(name)
+        for k, kind in enumerate(self.kinds):
+            slopes = [g for _, g in self._host_slopes(k)]
+            E = max(kind.D, self.protocol.paced_over)
+            seen = next((argument for argument in ("R", "D") if slopes[column].get(argument, 0.0) != 0.0), None)
+            if seen is not None:
+                share = slopes[0].get(seen, 0.0) / E / slopes[column][seen]
+                shares |= {(first, first + column): share for first in self._blocks(k)}
+        return shares
+
+    def _blocks(self, k: int) -> list[int]:
+        """Return the first states of a kind of flow, and of the difference between two of its flows."""
+        return [self.kinds[k].first, *([self.differences[k]] if k in self.differences else [])]
+
+    def _host_slopes(self, k: int) -> list[tuple[str, dict[str, float]]]:
+        """Return the clocks and derivatives of the source law and of the laws of states of a kind of flow."""
+        at = self._host_arguments(k)
+        laws: list[tuple[Any, Any, str]] = [(self.protocol.source_law, at["w"], "rtt")]
+        laws += [(its.law, at[state], its.clock) for state, its in self.states.items()]
+        name = type(self.protocol).__name__
+        return [(clock, _slopes(law, at, value, clock, name)) for law, value, clock in laws]
+
     def report_signal(self, k: int, queues: dict[int, _Signal], averages: dict[int, _Signal]) -> _Signal:
         """Return the perturbation of the reports that a kind of flow reads."""
         kind, signal = self.kinds[k], dict[tuple[float, int], float]()
@@ -255,6 +389,9 @@ class _Loop:
             report, back = self.reports[link], kind.D - kind.late[link]
             if report.at_departure:
                 back -= float(self.waits[link])
+            if self.is_hybrid and link in averages:
+                _add(signal, averages[link], 1.0, back)
+                continue
             _add(signal, queues.get(link, {}), report.by_q, back)
             _add(signal, averages.get(link, {}), report.by_y, back)
             memory: _Signal = {(0.0, self.memory_at[link]): 1.0} if link in self.memory_at else {}
@@ -265,15 +402,11 @@ class _Loop:
         self, k: int, rows: list[_Signal], through_links: list[_Signal], reports: _Signal, wait: _Signal
     ) -> None:
         """Add the equations of the window and the states of a kind of flow, and of differences between its flows."""
-        kind, at = self.kinds[k], self._host_arguments(k)
+        kind = self.kinds[k]
         E = max(kind.D, self.protocol.paced_over)
-        blocks = [kind.first, *([self.differences[k]] if k in self.differences else [])]
-        laws: list[tuple[Any, Any, str]] = [(self.protocol.source_law, at["w"], "rtt")]
-        laws += [(its.law, at[state], its.clock) for state, its in self.states.items()]
-        for row, (law, value, clock) in enumerate(laws):
-            g = _slopes(law, at, value, clock, type(self.protocol).__name__)
+        for row, (clock, g) in enumerate(self._host_slopes(k)):
             pace = 1.0 if clock == "continuous" else 1.0 / E
-            for first in blocks:
+            for first in self._blocks(k):
                 into = rows[first + row]
                 if clock != "continuous":
                     _add(into, {(0.0, first + row): 1.0}, -pace)

@@ -120,7 +120,7 @@ class ABC(windows.WindowProtocol):
 
     combine = "max"
     slow_start_law = None
-    times: ClassVar[tuple[str, ...]] = ("continuous",)
+    times: ClassVar[tuple[str, ...]] = ("continuous", "discrete", "hybrid")
     reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "ours")
 
     def __post_init__(self) -> None:

@@ -63,7 +63,7 @@ class FAST(windows.EndToEndProtocol):
     gamma: float = 0.5
     transport: str = field(default="sack", kw_only=True)
 
-    times = ("continuous",)
+    times = ("continuous", "discrete")
     main_parameter = "gamma"
     slow_start_law = None
 

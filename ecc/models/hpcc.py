@@ -111,6 +111,7 @@ class HPCC(telemetry.TelemetryProtocol):
 
     dimensions = {"w_ai": SIZE, "base_rtt": TIME, "line_rate": RATE, "min_rate": RATE}
 
+    window_clock = "U"
     property_exceptions = {
         "agreement": "its additive increase changes the utilization less than a packet does, and packets decide shares"
     }

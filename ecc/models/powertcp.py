@@ -238,6 +238,11 @@ class PowerTCP(telemetry.TelemetryProtocol):
         return by_remembered_window if self._remembers else by_window_of_packet
 
     @property
+    def window_clock(self) -> str:
+        """Windows move at each ACK; in the form "rate" they follow the power, over a rate stored once per RTT."""
+        return "power" if self.form == "rate" else "ack"
+
+    @property
     def states(self) -> Mapping[str, State]:
         states = {"power": State(averaged, "continuous", 1.0, lowest=telemetry.MIN_AVERAGE)}
         if self._remembers:
@@ -297,6 +302,7 @@ class ThetaPowerTCP(PowerTCP):
 
     combine = "sum"
     header_bytes = (0, 0)
+    times: ClassVar[tuple[str, ...]] = ("continuous", "discrete")  # RTTs replace the reports of routers
 
     @classmethod
     def _constants(cls) -> dict[str, float]:
@@ -315,6 +321,11 @@ class ThetaPowerTCP(PowerTCP):
         if p.is_rate > 0.0:
             return in_rates(w, D, power, theta_averaged(R, D, T, power, rtt, p), p)
         return w + max(D, p.base_rtt) / D * (8.0 * updated(w / 8.0, w_rtt / 8.0, power, p) - w)
+
+    @property
+    def window_clock(self) -> str:
+        """Windows move once per RTT; in the form "rate" they follow the power, over a rate stored once per RTT."""
+        return "power" if self.form == "rate" else "rtt"
 
     @property
     def states(self) -> Mapping[str, State]:

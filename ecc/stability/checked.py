@@ -161,7 +161,9 @@ def linearize(
     time : str, optional
         "continuous" (DelaySystem, s), "discrete" (SampledSystem; one step per interval, delays rounded up) or "hybrid"
         (SampledSystem; sampled routers on a continuous path, as in packet runs). For hosts over queue disciplines:
-        "continuous", or "hybrid" if disciplines step at ticks (`ecc.linear.sample_and_hold`).
+        "continuous", or "hybrid" if disciplines step at ticks (`ecc.linear.sample_and_hold`). For
+        window protocols, "discrete" is one response of each host per RTT, or `updates_per_rtt`
+        (`ecc.loops.rounds_of_windows`), and "hybrid" is available if routers measure over an interval.
     options : LinearOptions, sequence of int or ndarray of int, optional
         Bottleneck assignment, approximation, mean RTT, phases, intervals and clocking of the model; or only the
         assignment, the index of a link for each flow.

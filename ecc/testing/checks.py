@@ -718,7 +718,9 @@ def _times(scenario: Scenario) -> tuple[str, ...]:
     _required_equilibrium(scenario)
     if isinstance(scenario.protocol, Protocol) and scenario.protocol.linear_refusal is not None:
         raise NotApplicable(scenario.protocol.linear_refusal)
-    return tuple(time for time in scenario.protocol.times if time != "hybrid")
+    hosts = scenario.protocol if isinstance(scenario.protocol, Protocol) else scenario.protocol.protocols[0]
+    without = ("hybrid", "discrete") if sets_windows(hosts) else ("hybrid",)  # fluid windows change with each ACK
+    return tuple(time for time in scenario.protocol.times if time not in without)
 
 
 def _linear_model(scenario: Scenario, time: str) -> DelaySystem | SampledSystem | str:

@@ -157,7 +157,7 @@ def test_a_law_without_a_number_is_named(clocking):
         (FAST(), ONE, {"clocking": "static"}, "clocking must be 'ack' or 'rate', got 'static'"),
         (QIRCP(), ONE, {"clocking": "rate"}, "clocking applies to window protocols only, got 'rate'"),
         (FAST(), ONE, {"mean_rtt": [0.1]}, "mean_rtt must be None for windows: no router scales by it"),
-        (FAST(), ONE, {"time": "discrete"}, "FAST has no discrete model: time must be 'continuous'"),
+        (FAST(), ONE, {"time": "hybrid"}, "FAST has no hybrid model: time must be 'continuous' or 'discrete'"),
         (Curious(), ONE, {}, "Curious has no linear model: its router law takes N"),
         (NewReno(), ONE, {}, "NewReno has no equilibrium to linearize at: its windows grow until a queue overflows"),
         (BIC(), ONE, {}, "BIC has no equilibrium to linearize at: its windows grow until a queue overflows"),

@@ -57,7 +57,7 @@ class TelemetryProtocol(windows.WindowProtocol):
     phase_jitter = "line rate"
     slow_start_law = None
     loss_response_law = None
-    times: ClassVar[tuple[str, ...]] = ("continuous",)
+    times: ClassVar[tuple[str, ...]] = ("continuous", "discrete", "hybrid")
     main_parameter = "base_rtt"
 
     Header: ClassVar[type] = Header
