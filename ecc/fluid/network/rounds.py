@@ -163,6 +163,7 @@ def _receive(
     if rounds.target[g] != _UNSET and ends and on_time:
         bits = returned - rounds.returned[g]
         rounds.share[g] = 1.0 if rounds.part[g] == 1.0 else min(1.0, bits / rounds.in_flight[g])
+        bits = min(bits, rounds.share[g] * sources.window[g])  # those of the last step are data of the next round
         met = _data_of_round(paths, curves, sources, disciplines, acked, bits, g, step.i)
         status = _act(paths, laws, sources, rounds, met, g, step)
         rounds.returned[g], rounds.acted[g], rounds.target[g] = returned, step.t, _UNSET
@@ -181,8 +182,10 @@ def _data_of_round(
 ) -> Any:
     """Return the data acknowledged now, with the choices of disciplines that they met, for all data of the round.
 
-    Drops of disciplines are counted from `Sources.early_seen`, which is moved to the count that gives the mean number.
+    Marks and drops of disciplines are counted from `Sources.acked` and `Sources.early_seen`, which are moved to the
+    counts that give the mean number among the bits of the round.
     """
+    sources.acked[g] = acked.acknowledged - bits
     kept, unmarked, certain = 1.0, 1.0, False
     if len(disciplines.marks) > 0:
         for c in range(paths.first[g], paths.first[g + 1]):

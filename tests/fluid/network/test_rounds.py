@@ -19,7 +19,7 @@ from ecc.models import (
     ThetaPowerTCP,
     Vegas,
 )
-from ecc.queues import PI2, PIE, RED, CoDel, StepMarking
+from ecc.queues import PI2, PIE, RED, REM, CoDel, RampMarking, StepMarking
 
 RTT, C, PACKET = 0.1, 100e6, 8000.0
 PIPE = C * RTT
@@ -207,6 +207,61 @@ def test_marks_and_drops_have_the_equilibrium_of_the_linear_model(discipline):
     _, windows = windows_of(scenario, sample=0.1, start="equilibrium")
     expected = point.rates[0] * (0.1 + point.queues[0] / 10e6)
     np.testing.assert_allclose(windows[:3, 0], expected, rtol=0.01)
+
+
+# ---- marks: the map of windows and probabilities, and linear models in rounds ---------------------------------------
+
+
+def perturbed_windows(deployed, network, duration, D, perturbation=1e-3):
+    """Return half the difference of the windows of two runs that start on both sides of the equilibrium."""
+    runs = []
+    for offset in (perturbation, -perturbation):
+        scenario = Scenario(network, deployed, duration)
+        _, windows = windows_of(scenario, sample=D / 200, start="equilibrium", perturbation=offset)
+        runs.append(steps_of(windows[:, 0]))
+    n = min(map(len, runs))
+    return 0.5 * (runs[0][:n] - runs[1][:n])
+
+
+@pytest.mark.parametrize("highest", [900.0, 1050.0, 1300.0, 3000.0])
+def test_a_ramp_of_marks_has_the_multiplier_of_the_linear_model_on_both_sides_of_minus_one(highest):
+    network = Network.dumbbell("10 Mb/s", [0.1] * 4, buffer="2 MB")
+    deployed = {"flows": NewReno(ecn=True), "links": RampMarking(min_threshold=5.0, max_threshold=highest)}
+    model = ecc.linearize(deployed, network, "discrete")
+    multiplier = model.roots(1)[0].real
+    assert (multiplier < -1.0) == (highest < 1100.0)
+    y = perturbed_windows(deployed, network, 1.5, model.dt, 1e-4)
+    np.testing.assert_allclose(y[2:8] / y[1:7], multiplier, rtol=1e-3)
+
+
+def test_a_ramp_of_marks_follows_the_map_of_windows_and_probability():
+    network = Network.dumbbell("10 Mb/s", [0.1] * 4, buffer="2 MB")
+    deployed = {"flows": NewReno(ecn=True), "links": RampMarking(min_threshold=5.0, max_threshold=2000.0)}
+    _, windows = windows_of(Scenario(network, deployed, 3.0), start="equilibrium", perturbation=0.05)
+    measured = steps_of(windows[:, 0])
+    w, expected = measured[0], []
+    for _ in range(12):
+        expected.append(w)
+        P = (max(0.0, 4 * w - 1e6) / PACKET - 5.0) / 1995.0
+        w += PACKET - min(1.0, min(max(P, 0.0), 1.0) * w / PACKET) * w / 2.0
+    np.testing.assert_allclose(measured[:12], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("discipline", "tolerance"),
+    [(REM(), 0.003), (PI2(), 0.03), (PIE(), 0.03), (RED(min_threshold=5, max_threshold=400), 0.03)],
+    ids=["REM", "PI2", "PIE", "RED"],
+)
+def test_disciplines_have_the_roots_of_the_linear_model_in_rounds(discipline, tolerance):
+    """Disciplines step at their ticks here, and evenly in the linear model; RED drops, which delays the ACKs."""
+    network = Network.dumbbell("10 Mb/s", [0.1] * 4, buffer="2 MB")
+    deployed = {"flows": NewReno(ecn="ecn" in discipline.gives), "links": discipline}
+    model = ecc.linearize(deployed, network, "discrete")
+    expected = next(root for root in model.roots(4) if root.imag > 1e-3)
+    y = perturbed_windows(deployed, network, 4.0, model.dt)[1:25]
+    fitted = np.linalg.lstsq(np.array([y[k : k - 3] for k in range(3)]).T, y[3:], rcond=None)[0]
+    roots = np.roots([1.0, *(-fitted[::-1])])
+    assert np.abs(roots - expected).min() < tolerance
 
 
 # ---- the limit of many updates -------------------------------------------------------------------------------------
