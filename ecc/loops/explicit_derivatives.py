@@ -17,15 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc._support.arguments import Vector, shown
 from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.forms import GrantedWindows
+from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
 from ecc.errors import LinearizationError
-from ecc.laws.arguments import law_arguments, value_of
+from ecc.laws.arguments import arguments_from, law_arguments, value_of
 from ecc.laws.jets import gradient
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network.network import Network
 
-__all__ = ["Delays", "Linearization", "linearize_laws", "steps_of"]
+__all__ = ["Delays", "Linearization", "granting_intervals", "linearize_laws", "steps_of"]
 
 _ROUTER = ("R", "y", "y_prev", "u", "q", "x")
 _SOURCE = ("x", "x_rtt", "R", "R_prev")
@@ -179,6 +181,32 @@ def linearize_laws(
         & (point.delays.waits[point.links] == 0.0),
         equilibrium=point.equilibrium,
     )
+
+
+def granting_intervals(
+    protocol: Protocol, network: Network, assignment: ArrayLike | None = None, mean_rtt: Vector | str | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the control intervals of routers that grant changes of windows [s], and the links with such flows.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Protocol with a `fluid_form` of type `GrantedWindows`: its `interval_law` gives the intervals.
+    network : Network
+    assignment, mean_rtt
+        Arguments of `linearize_laws`.
+    """
+    form = protocol.fluid_form
+    assert isinstance(form, GrantedWindows)
+    links_of = None if assignment is None else check_assignment(network, np.asarray(assignment))
+    point = _OperatingPoint.of(protocol, network, interval_of(protocol), links_of, discrete=False)
+    values = None if mean_rtt is None else _read_mean_rtts(mean_rtt, network)
+    intervals = point.intervals.copy()
+    for link in point.links.tolist():
+        d = _scaling_rtt(point, link, mean_rtt) if values is None else float(values[link])
+        known = arguments_from(form.interval_law, {"d": d, "p": point.parameters})
+        intervals[link] = value_of(form.interval_law, known, type(protocol).__name__, "interval_law")
+    return intervals, point.links
 
 
 @dataclass(frozen=True)

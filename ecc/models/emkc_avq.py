@@ -86,7 +86,6 @@ class EMKCAVQ(Protocol):
 
     combine = "max"
     stamping = "arrival"
-    times = ("discrete",)
     main_parameter = "beta"
 
     property_exceptions = {"agreement": "its equilibrium fills links exactly, so a queue of any length persists"}

@@ -182,7 +182,6 @@ class JetMax(Protocol):
     dimensions = {"interval": TIME, "mouse_size": SIZE, "basic_rate": RATE}
 
     stamping = "arrival"
-    times = ("discrete",)
     main_parameter = "tau"
     header_bytes = (32, 32)  # EVAL sec. 3
     reference_loop = ReferenceLoop(1e9, (0.05,) * 3, "THESIS fig. 29")

@@ -98,7 +98,6 @@ class Kelly(Protocol):
     combine = "sum"
     stamping = "arrival"
     fluid_form = SampledPrices()
-    times = ("discrete",)
     main_parameter = "kappa"
     overloads_at_equilibrium = True
     reference_loop = ReferenceLoop(100e6, (0.1,) * 2, "ours")

@@ -167,7 +167,6 @@ class MaxNet(Protocol):
         return {"p1": PER_TIME, "p2": PER_TIME, "interval": TIME, "segment": SIZE, "min_rto": TIME, **scale}
 
     combine = "max"
-    times = ("discrete",)
     main_parameter = "p4"
 
     def __post_init__(self) -> None:

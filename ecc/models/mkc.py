@@ -70,7 +70,6 @@ class MKC(Protocol):
     combine = "max"
     stamping = "arrival"
     fluid_form = SampledPrices()
-    times = ("discrete",)
     main_parameter = "beta"
     overloads_at_equilibrium = True
     reference_loop = ReferenceLoop(10e6, (0.22, 2.02), "JETMAX sec. 3, fig. 1a", 1000)

@@ -41,9 +41,11 @@ With u_i the rate of a flow of RTT D_i as it reaches the router, paced windows (
     1 + [(alpha - gamma)/d + beta/(d^2 s)] mean(exp(-s D_i)/(s + (gamma/d) exp(-s D_i))) = 0
 
 and, between flows of one RTT D, s + (gamma/d) exp(-s D) = 0: shuffling alone is unstable for D >= pi d/(2 gamma). It
-cancels if RTTs are equal or gamma = 0: s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)) = 0. Not in this model: routers
-that measure in an interval and grant in the next, and ACK-clocked windows, with flows that repeat their departures of
-one RTT ago. With unequal RTTs fluid and packet runs grow in cases in which this model is stable.
+cancels if RTTs are equal or gamma = 0: s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)) = 0. The hybrid model adds that
+routers measure in an interval and grant in the next. It is stable for smaller gains only: with the defaults and one
+flow, it is unstable. Not in these models: ACK-clocked windows, with flows that repeat their departures of one RTT ago,
+and a queue that is never negative. With unequal RTTs fluid and packet runs grow in cases in which the continuous model
+is stable.
 """
 
 from __future__ import annotations
@@ -176,7 +178,6 @@ class XCP(Protocol):
 
     dimensions = {"interval": TIME, "rtt_limit": TIME, "least_interval": TIME, "largest_interval": TIME}
 
-    times = ("continuous",)
     main_parameter = "alpha"
     run_findings = (
         "fluid, one flow, RTT 100 ms: deviations of 1e-6 decay with beta = 0.226 at alpha up to 1.1 and grow from "

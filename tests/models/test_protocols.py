@@ -204,9 +204,7 @@ def test_time_models_that_do_not_exist_are_refused(protocol):
     for time in missing:
         with pytest.raises(ValueError, match=f"{type(protocol).__name__} has no {time} model: time must be '"):
             linearize(protocol, NETWORKS["dumbbell"], time=time)
-    assert missing == {RCP: set(), QIRCP: set(), PIQIRCP: set(), XCP: {"discrete", "hybrid"}}.get(
-        type(protocol), {"continuous", "hybrid"}
-    )
+    assert missing == set()
 
 
 @every_network

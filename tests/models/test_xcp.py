@@ -202,14 +202,15 @@ def test_where_the_law_switches_there_is_no_linear_model():
         XCP().equilibrium(Network.parking_lot(["970 Mb/s", "800 Mb/s"], delay="10 ms"), np.array([0, 0, 1]))
 
 
-def test_a_router_that_looks_at_the_flows_rate_needs_a_state_for_each():
+def test_a_router_whose_state_follows_the_rate_of_each_flow_is_refused():
     class Shuffled(RCP):
         @staticmethod
         def router_law(R, x, y, N_all, C, d, T, p):
             return R + T * (p.alpha * (C - y) / d / N_all - p.beta * (x - y / N_all) / d)
 
-    with pytest.raises(ValueError, match="Shuffled needs a state for each flow: time must be 'discrete'"):
-        linearize(Shuffled(), EQUAL)
+    for time in ("continuous", "hybrid"):
+        with pytest.raises(ValueError, match=f"Shuffled has no {time} model: its router law takes R and x"):
+            linearize(Shuffled(), EQUAL, time)
 
 
 # ---- packets -----------------------------------------------------------------------------------------------
