@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import ecc
 from ecc.contract.forms import RoundMap
@@ -251,6 +253,21 @@ def test_expresspass_has_the_exact_multipliers_of_its_cycle(flows):
     expected = [float(cycle.difference_multiplier)] * (flows - 1) + [float(cycle.sum_multiplier)] + [quarter] * flows
     assert np.sort(roots.real) == pytest.approx(np.sort(expected), rel=1e-7)
     assert system.verdict == "stable" and system.certify().unstable == 0
+
+
+@pytest.mark.property
+@settings(max_examples=15)
+@given(flows=st.integers(2, 6), target=st.floats(0.02, 0.4), w_min=st.floats(0.005, 0.05))
+def test_expresspass_is_stable_where_the_exact_multipliers_are_below_1(flows, target, w_min):
+    protocol = ExpressPass(target=target, w_min=w_min)
+    cycle = protocol.cycle(flows)
+    assume(cycle.holds)
+    system = ecc.linearize(protocol, credits(flows), time="discrete")
+    assume(system.notes[0] == f"cycle of {cycle.rtts} rounds")
+    roots = np.linalg.eigvals(system.matrices[0])
+    for multiplier in (float(cycle.sum_multiplier), float(cycle.difference_multiplier)):
+        assert np.abs(roots - multiplier).min() < 1e-6
+    assert (system.verdict == "stable") is (max(abs(cycle.sum_multiplier), abs(cycle.difference_multiplier)) < 1)
 
 
 def test_expresspass_differences_decay_as_in_another_program():
