@@ -202,6 +202,17 @@ def test_perturbations_move_as_the_equations_written_out_on_both_sides_of_the_li
         assert found.imag == pytest.approx(expected.imag, rel=1e-4)
 
 
+@pytest.mark.parametrize("name", GAINS)
+@pytest.mark.parametrize("network", [EQUAL, UNEQUAL, LOT], ids=["equal", "unequal", "lot"])
+def test_the_linear_model_has_the_roots_of_the_equations_written_out(name, network):
+    protocol, gain, low, high = GAINS[name]
+    for value in (low, high):
+        tuned = replace(protocol, **{gain: value})
+        expected = dominant(Reference(tuned, network).system())
+        roots = np.asarray(ecc.linearize(tuned, network, "continuous").roots(16))
+        assert np.abs(roots - expected).min() < 1e-9 * abs(expected)
+
+
 @pytest.mark.parametrize(("alpha", "grows"), [(1.9, False), (2.2, True)])
 def test_paced_windows_that_routers_grant_move_as_the_linear_model(alpha, grows):
     """Links so fast that queues, which are empty in the linear model, delay nothing."""
