@@ -10,7 +10,7 @@ import ecc
 from ecc.contract.assignment import read_protocol, with_parameter
 from ecc.loops.closed_loop import linearize
 from ecc.loops.marked_hosts import equilibrium_of_marks
-from ecc.models import NewReno
+from ecc.models import CUBIC, DCTCP, NewReno, Prague
 from ecc.network.network import Flow, Link, Network
 from ecc.queues import AVQ, PI, PI2, PIE, RED, REM
 from ecc.results.transients import decay
@@ -27,8 +27,8 @@ DISCIPLINES = {  # of a scale k of all gains
 }
 
 
-def over(discipline):
-    return {"flows": NewReno(ecn=True), "links": discipline}
+def over(discipline, host=None):
+    return {"flows": host or NewReno(ecn=True), "links": discipline}
 
 
 def hybrid(discipline, clocking="rate", network=NET):
@@ -167,6 +167,31 @@ def test_short_intervals_are_the_continuous_model_to_second_order(mark):
 
     coarse, fine = apart(0.125), apart(0.0625)
     assert fine < 1e-3 and 3.0 < coarse / fine < 20.0
+
+
+STATEFUL = {  # hosts with states, and disciplines of an interval T
+    "DCTCP over PI": (DCTCP(), lambda T: PI(mark=True, a=1e-4 + 5e-4 * T, b=1e-4 - 5e-4 * T, reference=Q, interval=T)),
+    "CUBIC over PI2": (CUBIC(ecn=True), lambda T: PI2(mark=True, alpha=0.4 * T, beta=0.5, target=Q / C, interval=T)),
+    "Prague over PIE": (Prague(), lambda T: PIE(mark=True, alpha=0.4 * T, beta=0.5, target=Q / C, interval=T)),
+    "Prague over REM": (
+        Prague(),
+        lambda T: REM(mark=True, gamma=0.05, alpha=T, reference=Q, interval=T, weight=4.0 * T),
+    ),
+}
+
+
+@pytest.mark.parametrize("clocking", ["ack", "rate"])
+@pytest.mark.parametrize("name", STATEFUL)
+def test_hosts_with_states_over_short_intervals_are_the_continuous_model(name, clocking):
+    """To first order over REM, which averages arrivals over an interval, and otherwise to second order."""
+    host, discipline = STATEFUL[name]
+
+    def apart(T):
+        pair = over(discipline(T), host)
+        continuous = linearize(pair, NET, clocking=clocking).roots(1)[0]
+        return abs(root_near(linearize(pair, NET, "hybrid", clocking=clocking), continuous) - continuous)
+
+    assert apart(0.02) < 1e-3 and apart(0.08) > 3.5 * apart(0.02)
 
 
 @pytest.mark.slow
