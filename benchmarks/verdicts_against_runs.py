@@ -59,7 +59,7 @@ PARAMETERS = {
     "XCP": "beta",
     "RCP": "beta",
     "ABC": "delta",
-    "PI": "links.a",
+    "PI": "links.interval",
     "PI2": "links.beta",
     "DualPI2": "links.beta",
     "RampMarking": "links.max_threshold",
@@ -227,7 +227,7 @@ def has_exact_times(check: Check, row: dict[str, Any], store: Store) -> str | No
     """Packets that have the limit of the fluid with exact times of routers and hosts."""
     if check.engine != "packet" or not isinstance(check.protocol, Protocol) or check.protocol.fluid_form is None:
         return None
-    settings = replace(check.settings, fluid="continuous")
+    settings = replace(check.settings, fluid="continuous", tolerance=CLOSE, max_runs=8)
     fluid, measured = replace(check, engine="fluid", settings=settings).row(store), row["measured_limit"]
     exact = fluid["measured_limit"]
     if not (exact == measured or abs(exact / measured - 1.0) < CLOSE):
@@ -315,13 +315,13 @@ def _smaller_perturbation(check: Check) -> Check:
 EXPERIMENTS: dict[str, Callable[[Check, dict[str, Any], Store], str | None]] = {
     "ticks of routers": has_ticks,
     "an empty queue": has_no_queue,
-    "exact times": has_exact_times,
     "clocking by ACKs": has_clocked_acks,
     "steps to proposed rates": changing(
         lambda check: check.changed(proposed_rate=False),
         "hosts propose a rate one RTT before they send at it, so that routers respond to the next rate; without "
         "proposed rates (proposed_rate=False) packets agree",
     ),
+    "exact times": has_exact_times,
     "packets ten times smaller": changing(
         _smaller_packets, "granularity of packets: with packets ten times smaller, runs agree"
     ),

@@ -442,7 +442,7 @@ def _limit(
     def model(gain: float) -> DelaySystem | SampledSystem:
         return linearize(with_parameter(protocol, name, gain), network, time, **chosen)
 
-    frequency = nan
+    frequency, is_known = nan, value is not None
     if value is None:
         loss = critical_gain(protocol, network, name, time, options=options)
         value, frequency = loss.value, loss.frequency
@@ -458,7 +458,10 @@ def _limit(
     for factor in (1.0 - margin, 1.0 + margin):
         system = model(factor * value)
         growth.append(_growth(system, complex(system.roots(1)[0])))
-    return _Limit(value, _critical_period(model(value), frequency), (growth[0], growth[1]))
+    system = model(value)
+    if is_known and (period := _period(system, complex(system.roots(1)[0]))):  # the value may be rounded
+        return _Limit(value, period, (growth[0], growth[1]))
+    return _Limit(value, _critical_period(system, frequency), (growth[0], growth[1]))
 
 
 def _critical_period(system: DelaySystem | SampledSystem, frequency: float) -> float:
