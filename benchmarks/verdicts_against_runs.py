@@ -69,7 +69,7 @@ SEARCHED = ("explicit feedback", "stepped rates", "sampled prices", "granted win
 """Kinds of loops whose critical gain takes less than a second."""
 FACTORS = (1.0, 1.25, 0.8, 1.6, 0.625, 2.5, 0.4, 4.0, 0.25)
 """Multiples of a parameter at which the verdict is computed, if a search for its limit takes minutes."""
-ENGINES = {"fluid": "fluid", "packet": "packets"}
+ENGINES = {"fluid": "fluid runs", "packet": "packets"}
 CLOSE = 0.05
 """Relative difference of limits that count as equal."""
 
@@ -249,7 +249,7 @@ def has_no_queue(check: Check, row: dict[str, Any], store: Store) -> str | None:
         return None
     return (
         "the queue is empty at the equilibrium and cannot be negative, while the linear model has a signed queue; the "
-        f"loop that switches at the empty queue is proven stable for beta < {bound:.4g}"
+        f"loop that switches at the empty queue is proven stable, in continuous time, for beta < {bound:.4g}"
     )
 
 
