@@ -12,15 +12,15 @@ P is the probability with which queue disciplines choose the data sent right aft
 if P is 1, half a packet chosen counts as a loss, as in `windows`. States with the clock "continuous" or "interval" also
 move between ticks.
 
-Between ticks a flow sends as much as is acknowledged, or at the rate w[n]/D[n] if `clocking` is "rate". An increase is
+Between ticks a flow sends as much as is acknowledged, or at the rate w[n]/D(t) if `clocking` is "rate". An increase is
 sent at once, unless windows are paced, and a decrease holds data back until the flight size fits. If one kind of flow
 fills one queue, then q[n] = sum w[n] - C d after the tick, and w[n + 1] = law(w[n], q[n]) is the map of textbooks. On
 other networks, flows tick in the order in which their data return, each with its own RTT, queueing delays included.
 
 With `updates_per_rtt` = m, a host acts m times per RTT: after each m-th part of the data that were in flight when it
-acted last. It then moves by (law - w)/m, or by (law - w) n if the share n of these data has returned in one step. As m
-grows, the run tends to that of continuous time (`windows`). Hosts that move their window at each ACK (`window_clock`)
-act at each ACK, unless m is given.
+acted last. It then moves by (law - w) n, where n, about 1/m, is the share of a window that has returned. As m grows,
+the run tends to that of continuous time (`windows`). Hosts that move their window at each ACK (`window_clock`) act at
+each ACK, unless m is given.
 
 Paths, queues, routers and disciplines are those of `windows`, with the same grid: a host acts at the end of the step in
 which the last data of its round return, so that a round is up to a 200th of the shortest RTT longer. Routers and
@@ -76,9 +76,8 @@ class Rounds(NamedTuple):
     returned: Floats  # bits acknowledged or lost when the host acted last; -inf before the first ACK
     acted: Floats  # s: time at which the host acted last
     recovery: Floats  # bits sent by the last response to a loss, and right after it; inf: nothing sent since
-    in_flight: Floats  # bits in flight after the host acted last
-    part: Floats  # part of these data after which the host acts again
-    share: Floats  # part of these data that has returned when the host acts
+    part: Floats  # part of the data in flight after its last action after which the host acts again
+    share: Floats  # part of the window that has returned when the host acts
     by_ack: Integers  # whether the host acts at each ACK
     spreads: Integers  # whether the host has states that move between its actions
 
@@ -120,7 +119,7 @@ def advance(
                 if not 0.0 < sources.window[g] <= MAX_WINDOW:
                     reason = NOT_POSITIVE if sources.window[g] <= 0.0 else TOO_LARGE
                     return failed(rules.failed, SOURCE, g, step.t, reason)
-                _send(paths, curves, laws, sources, acked, g, step)
+                send(paths, curves, laws, sources, acked, g, step)
                 if rounds.target[g] == _UNSET and curves.sent[g, i] > curves.sent[g, i - 1]:
                     _begin_round(paths, curves.sent[g, i] - returned, rounds, returned, g)
         status = end_step(paths, curves, rules, routers, disciplines, service, departures, step)
@@ -136,7 +135,7 @@ def _begin_round(paths: Any, in_flight: float, rounds: Any, returned: float, g: 
         rounds.part[g] = min(1.0, paths.acknowledged[g] / in_flight)
     if rounds.recovery[g] == np.inf:
         rounds.recovery[g] = returned + in_flight
-    rounds.in_flight[g], rounds.target[g] = in_flight, returned + rounds.part[g] * in_flight
+    rounds.target[g] = returned + rounds.part[g] * in_flight
     if rounds.recovery[g] > returned:
         rounds.target[g] = min(rounds.target[g], rounds.recovery[g])
 
@@ -160,14 +159,15 @@ def _receive(
     rounding, status = _ROUNDING * sources.window[g], 0
     ends = returned >= rounds.target[g] - rounding and returned > rounds.returned[g] + rounding
     on_time = step.t >= rounds.acted[g] + rounds.part[g] * laws.paced_over - _ROUNDING * step.h
-    if rounds.target[g] != _UNSET and ends and on_time:
+    if rounds.target[g] != _UNSET and ends and (on_time or rounds.by_ack[g] != 0):
         bits = returned - rounds.returned[g]
-        rounds.share[g] = 1.0 if rounds.part[g] == 1.0 else min(1.0, bits / rounds.in_flight[g])
+        once = rounds.part[g] == 1.0 and rounds.by_ack[g] == 0
+        rounds.share[g] = 1.0 if once else min(1.0, bits / sources.window[g])
         bits = min(bits, rounds.share[g] * sources.window[g])  # those of the last step are data of the next round
         met = _data_of_round(paths, curves, sources, disciplines, acked, bits, g, step.i)
         status = _act(paths, laws, sources, rounds, met, g, step)
         rounds.returned[g], rounds.acted[g], rounds.target[g] = returned, step.t, _UNSET
-        sources.early_seen[g], sources.acked[g], sources.pace[g] = acked.early, acked.acknowledged, 0.0
+        sources.early_seen[g], sources.acked[g] = acked.early, acked.acknowledged
     elif rounds.spreads[g] != 0:
         signals = Signals(0.0, 0.0, 0.0, 0.0, 1.0 - acked.unmarked, 0.0, False)
         fill_record(paths, laws, sources, acked, signals, g, step)
@@ -240,21 +240,6 @@ def _act(paths: Any, laws: Any, sources: Any, rounds: Any, acked: Any, g: int, s
     return status
 
 
-@inlined
-def _send(paths: Any, curves: Any, laws: Any, sources: Any, acked: Any, g: int, step: Any) -> None:
-    """Send the data that the window admits: by ACKs, or at a rate that is set when the host acts."""
-    if laws.ack_clocked != 0:
-        send(paths, curves, laws, sources, acked, g, step)
-        return
-    i, sent = step.i, curves.sent
-    if sources.pace[g] <= 0.0:
-        sources.pace[g] = min(sources.window[g], laws.limit) / max(acked.rtt, laws.paced_over)
-    if sources.windows.shape[1] > 0:
-        sources.windows[g, i] = sources.window[g]
-    bits = step.h * sources.pace[g] if step.t > paths.start[g] + 1e-6 * step.h else 0.0
-    sent[g, i] = min(sent[g, i - 1] + bits, paths.size[g])
-
-
 def run(problem: Problem) -> Result:
     """Compute the curves of a network whose hosts act once per RTT.
 
@@ -272,13 +257,12 @@ def run(problem: Problem) -> Result:
     unset = np.full(problem.fluid.n_groups, _UNSET)
     clocks = [{state.clock for state in protocol.states.values() if state.law} for protocol in problem.protocols]
     m = problem.updates_per_rtt
-    by_ack = [m is None and getattr(protocol, "window_clock", "rtt") != "rtt" for protocol in problem.protocols]
+    by_ack = [m is None and protocol.window_clock != "rtt" for protocol in problem.protocols]
     rounds = Rounds(
         unset,
         unset.copy(),
         unset.copy(),
         unset.copy(),
-        np.ones(len(unset)),
         np.full(len(unset), 1.0 / (m or 1)),
         np.ones(len(unset)),
         np.array(by_ack, np.int64),
