@@ -637,7 +637,7 @@ class Trajectory:
         name, *lines = repr(self).splitlines()
         about = " ".join(" ".join(line.split()) for line in lines if line.startswith(("Time:", "Run:", "Transfers:")))
         notes = "".join(f"<p>note: {escape(note)}</p>" for note in first_notes(self.notes))
-        with xr.set_options(display_expand_attrs=False):
+        with xr.set_options(display_expand_attrs=False):  # type: ignore[no-untyped-call]
             table = str(self.data._repr_html_())
         return f"<p><b>{escape(name.strip('<>'))}</b> {escape(about)}</p>{notes}{table}"
 

@@ -38,7 +38,9 @@ def test_where_they_part_is_found():
     assert (a - b)[last - 9 : last + 1].mean() == pytest.approx(row["largest"], rel=1e-9)
     assert 0.0 < row["discrepancy"] < 1.0
     figure = found.plot()
-    assert len(figure.data) == 2 * 52 and len(figure.layout.shapes) >= 2
+    names = [trace.name for trace in figure.data]
+    assert names[:3] == [f"51 flows, packets: {of}" for of in ("all", "10 to 90 %", "median")]
+    assert names[6:] == ["link 0, packets", "link 0, fluid"] and len(figure.layout.shapes) >= 2
     assert "packets and fluid" in figure.layout.title.text
     assert "<table" in found._repr_html_()
     # with a tolerance that nothing exceeds they agree
