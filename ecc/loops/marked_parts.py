@@ -116,8 +116,13 @@ def kinds_of(deployed: Deployment, network: Network) -> list[HostKind]:
                 f"{name} has no linear model over queue disciplines: it has no source_law of a window w with a "
                 "loss_response_law"
             )
-        if protocol.memory_law is not None or protocol.decrease_law is not None:
-            raise ValueError(f"{name} has no linear model over queue disciplines: its memory of losses is not a state")
+        if protocol.memory_law is not None:
+            raise ValueError(
+                f"{name} has no linear model over queue disciplines: its law needs the window at the last loss "
+                "(memory_law), and averaged equations have a mean of such windows, which is the present window"
+            )
+        if protocol.decrease_law is not None:
+            raise ValueError(f"{name} has no linear model over queue disciplines: its decrease_law jumps at once")
         available = (*states, *_OF_HOSTS)
         responses = [protocol.loss_response_law, protocol.mark_response_law]
         jumps = [(f"state {n}", jump) for n, state in states.items() for jump in state.jumps.values()]

@@ -373,7 +373,8 @@ def _label(subject: Protocol | ProtocolAssignment, clocking: str | None) -> str:
 
 def _has_no_equilibrium(subject: Protocol | ProtocolAssignment) -> bool:
     """Return whether laws have no equilibrium, or refuse every linear model."""
-    return isinstance(subject, Protocol) and bool(subject.no_equilibrium or subject.linear_refusal or not subject.times)
+    host = _host(subject)
+    return bool(host.no_equilibrium or host.linear_refusal or not host.times)
 
 
 def _at_equilibrium(system: System) -> _Row:
