@@ -21,7 +21,7 @@ integrate the rates w/D (Low, Peterson, Wang 2002).
 
 In the discrete model each host acts once per RTT and holds its window, over the same queues
 (`ecc.loops.rounds_of_windows`). With ACK clocking, one queue and one RTT it is w[n + 1] = law(w[n], q[n]),
-q[n] = sum w[n] - C d. With "rate", hosts hold the rate w/D that they set at a tick.
+q[n] = sum w[n] - C d.
 """
 
 from __future__ import annotations
@@ -121,16 +121,13 @@ def linearize_windows(protocol: Protocol, network: Network, choice: ModelChoice)
             "(combine = 'sum', bottleneck -1 at the equilibrium)"
         )
     groups = _groups(protocol, network, point.rates, waits, queues)
-    updates = choice.updates_per_rtt or 1
-    held = [group.D / updates for group in groups] if choice.time == "discrete" else []
-    size = len(groups)
+    terms, late = _Terms(len(groups)), _Terms(len(groups))
     if clocking == "rate":
-        size += len(queues) + len(held)
-    terms, late = _Terms(size), _Terms(size)
+        terms, late = _Terms(len(groups) + len(queues)), _Terms(len(groups) + len(queues))
     for g, group in enumerate(groups):
         terms.add(0.0, g, g, (group.by_window - 1.0) / group.D)
     if clocking == "rate":
-        _integrate(terms, late, groups, network.capacities[queues], held)
+        _integrate(terms, late, groups, network.capacities[queues])
     opened = DelaySystem([m.copy() for m in terms.at.values()], list(terms.at), **_neutral(late))
     for g, group in enumerate(groups):
         for k, by_wait in group.by_wait.items():
@@ -146,10 +143,8 @@ def linearize_windows(protocol: Protocol, network: Network, choice: ModelChoice)
     system = DelaySystem(list(terms.at.values()), list(terms.at), opened=opened, notes=point.notes, **_neutral(late))
     if choice.time == "continuous":
         return system
-    first = len(groups) + len(queues)
-    intervals = {g: interval for g, interval in enumerate(held)}
-    if clocking == "rate":
-        intervals |= {first + g: interval for g, interval in enumerate(held)}
+    updates = choice.updates_per_rtt or 1
+    intervals = {g: group.D / updates for g, group in enumerate(groups)}
     return act_at_ticks(system, intervals, [group.D for group in groups], point.notes)
 
 
@@ -202,30 +197,15 @@ def _check_equal(group: _Group, other: _Group) -> None:
         )
 
 
-def _integrate(
-    terms: _Terms, late: _Terms, groups: list[_Group], capacities: NDArray[np.float64], held: list[float]
-) -> None:
-    """Add the equations of queues that integrate the rates at which flows leave upstream queues.
-
-    `held`: intervals at which hosts set rates w/D [s], with the waits in D as further states; empty: D changes with
-    each ACK.
-    """
+def _integrate(terms: _Terms, late: _Terms, groups: list[_Group], capacities: NDArray[np.float64]) -> None:
+    """Add the equations of queues that integrate the rates at which flows leave upstream queues."""
     for g, group in enumerate(groups):
-        seen = len(groups) + len(capacities) + g
-        for k, forward in group.late.items():
-            if held:  # steps to the waits at each tick
-                terms.add(group.D - forward, seen, len(groups) + k, 1.0 / held[g])
-        if held:
-            terms.add(0.0, seen, seen, -1.0 / held[g])
         for link, forward in group.late.items():
             C, row = float(capacities[link]), len(groups) + link
             share = group.members * group.x / C
             terms.add(forward, row, g, 1.0 / (group.D * C))
-            if held:
-                terms.add(forward, row, seen, -share / group.D)
             for k, other_forward in group.late.items():
-                if not held:
-                    terms.add(forward + group.D - other_forward, row, len(groups) + k, -share / group.D)
+                terms.add(forward + group.D - other_forward, row, len(groups) + k, -share / group.D)
                 if other_forward < forward:
                     late.add(forward - other_forward, row, len(groups) + k, share)
 

@@ -124,7 +124,6 @@ def linearize_paced(protocol: Protocol, network: Network, choice: ModelChoice) -
     queues = loop.queue_signals()
     waits, rates = loop.host_signals(queues)
     rows: list[_Signal] = [{} for _ in range(loop.size)]
-    loop.add_held_waits(rows, waits, choice.updates_per_rtt or 1)
     if choice.time == "hybrid":
         held, averages = loop.held_links(rows, queues, rates)
     else:
@@ -151,10 +150,9 @@ class _Loop:
 
     `waits` (n_links,) [s]; `queues`: links with a queue; `clocked`: those of them that ACKs clock; `read`: links to
     whose reports each kind of flow responds. `queue_at`, `average_at`, `memory_at`: link -> its state for the queue,
-    the average of arrivals and the memory. `wait_at`: first state of a kind of flow -> its state for the wait in the
-    rate w/D that its hosts hold. `differences`: kind of flow -> first state of the difference between two of its flows.
-    `is_hybrid`: True if routers that measure act at ticks; `average_at` then has the held reports. `size`: number of
-    states.
+    the average of arrivals and the memory. `differences`: kind of flow -> first state of the difference between two of
+    its flows. `is_hybrid`: True if routers that measure act at ticks; `average_at` then has the held reports.
+    `size`: number of states.
     """
 
     protocol: Protocol
@@ -170,7 +168,6 @@ class _Loop:
     queue_at: dict[int, int]
     average_at: dict[int, int]
     memory_at: dict[int, int]
-    wait_at: dict[int, int]
     differences: dict[int, int]
     is_hybrid: bool
     size: int
@@ -209,11 +206,6 @@ class _Loop:
         queue_at = {link: next(places) for link in queues if link not in clocked}
         average_at = {link: next(places) for link in averaged}
         memory_at = {link: next(places) for link in reading if reports[link].memory}
-        wait_at = {
-            kind.first: next(places)
-            for kind in kinds
-            if choice.time == "discrete" and not kind.is_paced and set(kind.route) & set(queue_at)
-        }
         several = [k for k, kind in enumerate(kinds) if len(kind.members) > 1]
         first = next(places)
         return cls(
@@ -230,7 +222,6 @@ class _Loop:
             queue_at,
             average_at,
             memory_at,
-            wait_at,
             differences={k: first + width * index for index, k in enumerate(several)},
             is_hybrid=is_hybrid,
             size=first + width * len(several),
@@ -252,17 +243,8 @@ class _Loop:
                 _add(wait, queues[link], 1.0 / float(self.network.capacities[link]), kind.D - kind.late[link])
             _add(rate, {(0.0, kind.first): 1.0}, 1.0 / max(kind.D, self.protocol.paced_over))
             if not kind.is_paced:
-                seen: _Signal = {(0.0, self.wait_at[kind.first]): 1.0} if kind.first in self.wait_at else wait
-                _add(rate, seen, -len(kind.members) * kind.x / kind.D)
+                _add(rate, wait, -len(kind.members) * kind.x / kind.D)
         return waits, rates
-
-    def add_held_waits(self, rows: list[_Signal], waits: list[_Signal], updates_per_rtt: int) -> None:
-        """Add the equations of waits that hosts hold, which step to the present wait at each tick."""
-        for kind, wait in zip(self.kinds, waits, strict=True):
-            if kind.first in self.wait_at:
-                row, interval = self.wait_at[kind.first], kind.D / updates_per_rtt
-                rows[row] = {(0.0, row): -1.0 / interval}
-                _add(rows[row], wait, 1.0 / interval)
 
     def arrivals(self, link: int, rates: list[_Signal]) -> _Signal:
         """Return the perturbation of the arrivals of a link [bit/s]."""
@@ -366,8 +348,6 @@ class _Loop:
             for first in self._blocks(k):
                 intervals[first], shares[first] = kind.D / per_rtt, share
                 intervals |= {first + row: kind.D / (updates_per_rtt or 1) for row in once_per_rtt}
-            if kind.first in self.wait_at:
-                intervals[self.wait_at[kind.first]] = kind.D / (updates_per_rtt or 1)
         return intervals, shares
 
     def followed(self) -> dict[tuple[int, int], float]:

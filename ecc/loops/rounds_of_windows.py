@@ -5,12 +5,11 @@ spread evenly over the RTT. In the discrete model the host acts at its ticks, m 
 
     w[n] = w[n - 1] + (law - w[n - 1])/m,   n-th tick at t = n D/m
 
-Between its ticks the window is constant; with `clocking="rate"` so is the rate w/D, with the RTT D at the tick. Queues,
-averages of routers and states of hosts that move at each ACK ("continuous") follow their equations without
-approximation, with exact delays. A host reads a queue as the packet found it that is acknowledged now, after the window
-of the round of that packet took effect. With one queue, one RTT and ACK clocking, this is the map
-w[n + 1] = law(w[n], q[n]), q[n] = sum w[n] - C d. As m grows, all roots tend to those of the continuous model, at the
-first order in 1/m.
+Between its ticks the window is constant. Queues, averages of routers and states of hosts that move at each ACK
+("continuous") follow their equations without approximation, with exact delays. A host reads a queue as the packet found
+it that is acknowledged now, after the window of the round of that packet took effect. With one queue, one RTT and
+ACK clocking, this is the map w[n + 1] = law(w[n], q[n]), q[n] = sum w[n] - C d. As m grows, all roots tend to those of
+the continuous model, at the first order in 1/m.
 
 Hosts of different RTTs act at their own ticks, all of them at t = 0. The events repeat after the least common multiple
 of the intervals, which is a step of the model. Its states are the values at all ticks, and of queues at points between

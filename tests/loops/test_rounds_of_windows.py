@@ -64,9 +64,9 @@ def test_fast_with_one_rtt_is_stable_for_any_delay(gamma, flows, rtt):
 
 
 def test_fast_with_two_rtts_decays_as_a_run_of_rounds_over_an_integrated_queue():
-    """Each host acts at its own ticks and holds its rate; the queue integrates w/D. RTTs with queues: 0.1, 0.15 s."""
+    """Each host acts at its own ticks and holds its window; the queue integrates w/D. RTTs with queues: 0.1, 0.15 s."""
     d, D = np.array([0.09, 0.14]), np.array([0.1, 0.15])
-    alpha, gamma, rate = 62.5, 0.05, 100e6
+    alpha, gamma, rate = 62.5, 0.4, 100e6
     network = Network.dumbbell("100 Mb/s", d.tolist(), packet_size=1000)
     fast = FAST(alpha=alpha, gamma=gamma)
     system = linearize(fast, network, "discrete", clocking="rate")
@@ -75,45 +75,28 @@ def test_fast_with_two_rtts_decays_as_a_run_of_rounds_over_an_integrated_queue()
     late = np.round(network.forward_delays[:, 0] / h).astype(int)
     back = np.round(D / h).astype(int) - late
     target = fast.equilibrium(network).rates * D
-    steps = round(24.0 / h)
-    w, b, x = np.zeros((steps + 1, 2)), np.zeros(steps + 1), np.zeros((steps + 1, 2))
+    steps = round(9.0 / h)
+    w, b = np.zeros((steps + 1, 2)), np.zeros(steps + 1)
     w[0], b[0] = target * np.array([1.02, 0.99]), 0.01
-    x[0] = w[0] / D
 
     def seen(k, i):
         return 0.01 if k - back[i] < 0 else b[k - back[i]]
 
     for k in range(steps):
         if k:
-            w[k], x[k] = w[k - 1], x[k - 1]
+            w[k] = w[k - 1]
             for i in range(2):
                 if k % round(D[i] / h) == 0:  # the queue as it was after the last tick reached it
                     R = seen(k, i)
                     w[k, i] = (1.0 - gamma) * w[k, i] + gamma * (d[i] / (d[i] + R) * w[k, i] + alpha * 8000.0)
-                    x[k, i] = w[k, i] / (d[i] + R)
-        b[k + 1] = b[k] + h * (sum(x[max(k - late[i], 0), i] for i in range(2)) / rate - 1.0)
+        slopes = []
+        for ahead in (0, 1):
+            arrivals = [w[max(k - late[i], 0), i] / (d[i] + seen(k + ahead, i)) for i in range(2)]
+            slopes.append(sum(arrivals) / rate - 1.0)
+        b[k + 1] = b[k] + h * np.mean(slopes)
     frames = w[:: round(0.3 / h), 0] / target[0] - 1.0
     assert frames[-2] / frames[-3] == pytest.approx(system.spectral_radius, abs=0.003)
-
-
-@pytest.mark.parametrize("gamma", [0.1, 0.3])
-def test_paced_windows_with_one_rtt_against_their_map(gamma):
-    """The rate w/D is held for a round, so the queue grows by D (sum of rates/C - 1) in it: D[n] = d + b[n - 1]."""
-    network, fast, D = Network.dumbbell("100 Mb/s", [0.1] * 2, packet_size=1000), FAST(alpha=50.0, gamma=gamma), 0.108
-    system = linearize(fast, network, "discrete", clocking="rate")
-
-    def round_of(state):
-        w, x, b = state  # of the round before: the sum of windows and of rates; the queue at its start
-        now = b + D * (x / 100e6 - 1.0)
-        w = (1.0 - gamma) * w + gamma * (0.1 / (0.1 + b) * w + 100.0 * 8000.0)
-        return np.array([w, w / (0.1 + b), now])
-
-    point = np.array([100e6 * D, 100e6, 0.008])
-    assert round_of(point) == pytest.approx(point)
-    multipliers = of_largest_size(np.linalg.eigvals(jacobian(round_of, point)))
-    found = system.roots(3)
-    assert np.abs(found) == pytest.approx(np.abs(multipliers), rel=1e-5)
-    assert system.is_stable is bool(np.abs(multipliers).max() < 1.0)
+    assert system.spectral_radius == pytest.approx(0.92681, abs=1e-5)
 
 
 def test_rtts_that_do_not_repeat_are_refused_by_name():
