@@ -115,7 +115,7 @@ def test_help_does_not_wait_for_heavy_imports():
             "rtt must be given for each flow (--rtt 100ms), or a network",
         ),
         (["stability", "QI-RCP", "--parameter", "alpha"], "(--network SCENARIO.toml), with --parameter"),
-        (["stability", "FAST", "--time", "discrete"], "time must be one of a linear model of FAST, got discrete"),
+        (["stability", "FAST", "--time", "hybrid"], "time must be one of a linear model of FAST, got hybrid"),
         (["stability", "{scenario}", "--network", "{scenario}"], "network must not be given beside a scenario"),
         (["stability", "{scenario}", "--rtt", "0.1"], "rtt and capacity must not be given beside a scenario"),
         (

@@ -42,7 +42,7 @@ def test_an_option_of_another_engine_is_refused_with_the_engine():
 
 
 def test_an_unknown_option_is_refused_with_those_of_the_engine():
-    text = r"^engine='fluid' must have options among sample, start, perturbation, .*signals, got 'sampel'$"
+    text = r"^engine='fluid' must have options among sample, start, perturbation, .*signals, .*, got 'sampel'$"
     with pytest.raises(TypeError, match=text):
         ecc.simulate(SCENARIO, "fluid", sampel=0.1)
 

@@ -94,7 +94,7 @@ def test_runs_carry_notes_and_show_them():
     ]
     run = replace(run, stats=dict(run.stats) | {"notes": (NOTE,)})
     assert run.notes == (NOTE,) and repr(run).endswith(f"\nnote: {NOTE}")
-    assert run._repr_html_().startswith(f"<p>note: {ESCAPED}</p>")
+    assert run._repr_html_().partition("</p>")[2].startswith(f"<p>note: {ESCAPED}</p>")
 
 
 def test_the_command_line_prints_notes_of_runs(tmp_path, monkeypatch, capsys):

@@ -84,12 +84,6 @@ def trajectory_figure(
     rtts : Vector, shape (n_flows,), s, optional
         RTTs, by which 13 to 30 flows are colored.
 
-    Notes
-    -----
-    A series of more samples than the figure has room for is the mean of each bucket of samples, in a band from their
-    minimum to their maximum. More than 30 series are their median, with bands of 10 to 90 % of them and of all. If the
-    rates vary by less than 20 % of their mean, the axis does not start at 0.
-
     Returns
     -------
     plotly Figure
@@ -98,6 +92,12 @@ def trajectory_figure(
     ------
     ValueError
         If the lengths of arrays or names differ.
+
+    Notes
+    -----
+    A series of more samples than the figure has room for is the mean of each bucket of samples, in a band from their
+    minimum to their maximum. More than 30 series are their median, with bands of 10 to 90 % of them and of all. If the
+    rates vary by less than 20 % of their mean, the axis does not start at 0.
 
     Examples
     --------

@@ -239,7 +239,7 @@ def test_figures_are_thinned_for_want_of_room_and_only_then(tmp_path, monkeypatc
     path, _ = write_report(Report([finding(pictures=[picture])]), tmp_path)
     assert figures(path.read_text(encoding="utf-8"))[0]["data"] == list(picture.figure["data"])
     bare = path.stat().st_size - len(picture.figure["data"])
-    monkeypatch.setattr(page_module, "FIGURES", 120_000)
+    monkeypatch.setattr(page_module, "FIGURES", 75_000)
     path, _ = write_report(Report([finding(pictures=[picture] * 3)]), tmp_path)
     small = figures(path.read_text(encoding="utf-8"))
     assert len(small) == 3 and path.stat().st_size < bare

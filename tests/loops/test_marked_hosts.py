@@ -407,7 +407,7 @@ class Counting(NewReno):
         (over(Several(mark=True)), NET, {}, "Several has no linear model: it has several queues at a link"),
         (over(Asking(mark=True)), NET, {}, "its probability_law takes N; available arguments: q, y, C"),
         (over(DropTail()), NET, {}, "windows over links without a queue discipline have no linear model"),
-        (over(PI(mark=True), BIC(ecn=True)), NET, {}, "BIC has no linear model over queue disciplines: its memory"),
+        (over(PI(mark=True), BIC(ecn=True)), NET, {}, "BIC has no linear model over queue disciplines: its law needs"),
         (over(PI(mark=True), Counting(ecn=True)), NET, {}, "Counting has no linear model .* its source_law takes N"),
         (over(PI(mark=True)), NET, {"mean_rtt": "flows"}, "must be None for hosts over queue disciplines"),
         (over(PI(mark=True)), NET, {"clocking": "self"}, "clocking must be 'ack' or 'rate', got 'self'"),

@@ -14,6 +14,8 @@ from importlib import resources
 from string import Template
 from typing import Any
 
+import numpy as np
+
 from ecc import __version__
 from ecc._support.display import number_text
 from ecc.claims.ledger import SECTIONS, Claim, Finding, Measurement, Picture, Verdict
@@ -292,7 +294,7 @@ def _figure(picture: Picture, index: int, claim_id: str, room: int) -> str:
     layout["margin"] = layout.get("margin", {}) | {"t": 28}
     data, buckets = picture.figure["data"], 512
     packed = _packed(data, layout)
-    while len(packed) > room and buckets >= 64:
+    while len(packed) > room and buckets >= 32:
         packed, buckets = _packed([_thinner(trace, buckets) for trace in data], layout), buckets // 2
     height = int(layout.get("height", 420))
     caption = f"<b>Figure {index}. {typeset(picture.title)}.</b> {typeset(picture.caption)}"
@@ -310,11 +312,16 @@ def _packed(data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> str
 
 
 def _thinner(trace: Mapping[str, Any], buckets: int) -> Mapping[str, Any]:
-    """Return a line with fewer points; other traces are returned unchanged."""
+    """Return a line, or the outline of a band, with fewer points; other traces are returned unchanged."""
     x, y = trace.get("x"), trace.get("y")
     if not (trace.get("mode") == "lines" and isinstance(x, dict) and isinstance(y, dict)):
         return trace
-    drawn = thinned(decoded(x), decoded(y), buckets)
+    if trace.get("fill") == "toself":  # an outline: the upper edge, then the lower edge backwards
+        half = len(decoded(x)) // 2
+        edges = [thinned(decoded(x)[part], decoded(y)[part], buckets) for part in (slice(half), slice(half, None))]
+        drawn = tuple(np.concatenate(sides) for sides in zip(*edges, strict=True))
+    else:
+        drawn = thinned(decoded(x), decoded(y), buckets)
     new = [{"dtype": "f4", "bdata": b64encode(side.tobytes()).decode()} for side in drawn]
     return {**trace, "x": new[0], "y": new[1]}
 
