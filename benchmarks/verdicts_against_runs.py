@@ -8,8 +8,10 @@ packets 10 % below and 10 % above the stability limit of a parameter, or at the 
 not change nearby (`ecc.stability.check_boundary`). If a run contradicts the model, experiments look for the cause: each
 changes one condition (packets ten times smaller, control intervals ten times shorter, ...), and repeats the comparison.
 
-Results are kept in a store as soon as they are computed: a program that was killed continues where it ended. The output
-is docs/models_disagreements.json, an object with
+If an RTT of the reference loop exceeds 1 s (MKC, EMKC, EMKCAVQ), all its RTTs are divided by ten, which the output
+reports. Each comparison, and each search for a cause, has 12 s of CPU time, and each packet run has 5 million packets;
+longer ones are not run. Results are kept in a store as soon as they are computed: a program that was killed continues
+where it ended. The output is docs/models_disagreements.json, an object with
 
     comparisons    object: number of comparisons that "agree", "disagree", are "undecided", or were "not run"
     disagreements  list of objects, one for each linear model and engine that disagree:
@@ -20,9 +22,11 @@ is docs/models_disagreements.json, an object with
         parameter  name of the parameter that is varied
         limit      its stability limit in the linear model; null: the verdict does not change, and `present` was run
         present    its value in the reference loop
+        rtts       list of the RTTs of the flows [s]
         measured   stability limit of the runs; null: it was not measured; "inf" or 0: not found up to 3.5 times the
                    limit or down to its inverse
         runs       observation in one clause, for example "packets lose stability at 0.82 times the limit"
+        measured_small  the same for packets ten times smaller, which have less noise; null: not measured
         cause      measured cause in one sentence; "not found: ..." with the experiments that failed
     undecided      list of objects with protocol, clocking, time, engine, parameter, and reason in one clause
     not_run        list of objects with protocol, clocking, time, engine, and reason
@@ -31,6 +35,7 @@ is docs/models_disagreements.json, an object with
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -72,6 +77,32 @@ FACTORS = (1.0, 1.25, 0.8, 1.6, 0.625, 2.5, 0.4, 4.0, 0.25)
 ENGINES = {"fluid": "fluid runs", "packet": "packets"}
 CLOSE = 0.05
 """Relative difference of limits that count as equal."""
+MAX_SECONDS = 12.0
+"""CPU time of a comparison [s]; a run in progress ends first."""
+LONG_RTT = 1.0
+"""RTT [s] above which the RTTs of a reference loop are divided by ten: linear models with its delays take minutes."""
+MAX_PACKETS = 5e6
+"""Maximum number of packets of a run."""
+
+
+class BudgetError(ValueError):
+    """A comparison takes more than `MAX_SECONDS`."""
+
+
+class NotRunError(ValueError):
+    """An experiment was not run."""
+
+
+class Budget:
+    """CPU time of one comparison."""
+
+    def __init__(self) -> None:
+        self.began = process_time()
+
+    def check(self, step: object = None) -> None:
+        """Raise `BudgetError` if the time is spent."""
+        if process_time() - self.began > MAX_SECONDS:
+            raise BudgetError(f"it takes more than {MAX_SECONDS:g} s of CPU time")
 
 
 @dataclass(frozen=True)
@@ -84,7 +115,7 @@ class Check:
     time: str
     clocking: str | None
     engine: str
-    settings: RunSettings = RunSettings()
+    settings: RunSettings = RunSettings(max_packets=MAX_PACKETS)
 
     @property
     def name(self) -> str:
@@ -108,34 +139,48 @@ class Check:
         state = (repr(self.protocol), kind, json.dumps(self.network.to_dict(), default=str), repr(self.settings))
         return json.dumps([*state, self.parameter, self.time, self.clocking, self.engine, parameters(self.protocol)])
 
+    @property
+    def key(self) -> str:
+        """Key of the row in a store."""
+        code = inspect.getsource(Check._computed), inspect.getsource(nearest_limit)
+        constants = repr((SEARCHED, FACTORS, MAX_SECONDS))
+        return digest("verdicts_against_runs", package_digest(), *code, constants, self.text)
+
     def row(self, store: Store) -> dict[str, Any]:
         """Return the row of `check_boundary`, from the store if it is there."""
-        key = digest("verdicts_against_runs", package_digest(), Path(__file__).read_text(), self.text)
-        row = store.get(key)
+        row: dict[str, Any] | None = store.get(self.key)
         if row is None:
             began = process_time()
             row = self._computed()
             row["seconds"] = process_time() - began
-            store.put(key, row)
+            store.put(self.key, row)
         return row
 
     def _computed(self) -> dict[str, Any]:
         args = (self.protocol, self.network, self.parameter, self.time)
         limit: float | None = None
+        budget = Budget()
         try:
             if not isinstance(self.protocol, Protocol) or self.protocol.loop.kind not in SEARCHED:
-                limit = nearest_limit(self)
+                limit = nearest_limit(self, budget)
             elif critical_gain(*args, options=self.options).value == 0.0:
-                limit = nearest_limit(self)
-            return next(rows_of_model(*args, (self.engine,), self.settings, self.options, lambda step: None, limit))
+                limit = nearest_limit(self, budget)
+            return next(rows_of_model(*args, (self.engine,), self.settings, self.options, budget.check, limit))
         except (ValueError, EccError, ArithmeticError) as error:
             return {"agrees": None, "reason": str(error), "limit": nan, "measured_limit": nan}
 
-    def hybrid_limit(self, store: Store) -> float:
-        """Return the limit of the hybrid model; nan if there is none."""
-        if "hybrid" not in self.protocol.times:
+    def limit_of(self, time: str, store: Store) -> float:
+        """Return the limit of the model of another time; nan if there is none."""
+        if time not in self.protocol.times:
             return nan
-        return float(replace(self, time="hybrid", engine="packet").row(store)["limit"])
+        return float(replace(self, time=time, engine="packet").row(store)["limit"])
+
+    def ran(self, store: Store) -> dict[str, Any]:
+        """Return the row, or raise `NotRunError`."""
+        row = self.row(store)
+        if row["agrees"] is None and row["reason"]:
+            raise NotRunError(row["reason"])
+        return row
 
     def changed(self, **values: Any) -> Check:
         """Return the check with other parameters of the protocol."""
@@ -147,10 +192,11 @@ def parameters(protocol: Protocol | ProtocolAssignment) -> dict[str, str]:
     return {name: repr(parameter_value(protocol, name)) for name in parameter_names(protocol)}
 
 
-def nearest_limit(check: Check) -> float:
+def nearest_limit(check: Check, budget: Budget) -> float:
     """Return the nearest value at which the verdict changes; inf if it is the same up to a factor of 4."""
 
     def is_stable(factor: float) -> bool:
+        budget.check()
         changed = with_parameter(check.protocol, check.parameter, factor * check.present)
         return linearize(changed, check.network, check.time, clocking=check.clocking).is_stable
 
@@ -159,7 +205,7 @@ def nearest_limit(check: Check) -> float:
         try:
             verdicts[factor] = is_stable(factor)
         except (ValueError, EccError):
-            if factor == 1.0:
+            if factor == 1.0 or process_time() - budget.began > MAX_SECONDS:
                 raise
             continue
         if verdicts[factor] != verdicts[1.0]:
@@ -197,6 +243,8 @@ def subjects(names: list[str]) -> Iterator[Check]:
         if not parameter:
             continue
         network = reference.network()
+        if network.rtts.max() > LONG_RTT:
+            network = _shorter_rtts(network)
         if host.overloads_at_equilibrium:  # its queue would grow without limit
             network = _small_buffer(network)
         for time in loop.times:
@@ -207,20 +255,66 @@ def subjects(names: list[str]) -> Iterator[Check]:
 
 # ---- causes ------------------------------------------------------------------------------------------------
 
+LARGE: dict[str, Any] = {"perturbation": 0.1, "floor": {"fluid": 1e-6, "packet": 0.01}, "ceiling": 0.3}
+"""Settings of runs whose noise would hide the response to a perturbation of 2 %."""
+LEAVES_OUT = {
+    "continuous": "the continuous model spreads the actions of routers and hosts over their intervals",
+    "discrete": "the discrete model rounds delays up to whole intervals of one common clock",
+    "hybrid": "the hybrid model spreads the actions of hosts over time",
+}
+"""Time of a linear model -> simplification that runs do not have."""
+CLOCKS = {
+    "hybrid": "the hybrid model, with ticks and exact delays,",
+    "continuous": "the continuous model, with exact delays and without ticks,",
+}
+"""Time of a linear model -> its name, with the times of its actions."""
+
 
 def has_ticks(check: Check, row: dict[str, Any], store: Store) -> str | None:
     """Packets that have the limit of the hybrid model."""
-    limit, measured = check.hybrid_limit(store), row.get("measured_limit", nan)
+    limit, measured = check.limit_of("hybrid", store), row.get("measured_limit", nan)
     if check.time == "hybrid" or not isfinite(limit) or not isfinite(measured or nan):
         return None
     if abs(measured / limit - 1.0) > CLOSE:
         return None
-    leaves_out = {
-        "continuous": "the continuous model spreads their actions over the interval",
-        "discrete": "the discrete model rounds delays up to whole intervals",
-    }[check.time]
     has = f"the hybrid model, with ticks and exact delays, has the limit {limit:.4g}"
-    return f"routers act at ticks, and {leaves_out}; {has}"
+    return f"routers act at ticks, and {LEAVES_OUT[check.time]}; {has}"
+
+
+def has_other_limit_of_small_packets(check: Check, row: dict[str, Any], store: Store) -> str | None:
+    """Packets that have the limit of the hybrid or continuous model, once their noise is small."""
+    if check.engine != "packet" or row["limit"] == inf:
+        return None
+    if sentence := _other_model(check, check, "packets", store):
+        return sentence
+    limits = {time: check.limit_of(time, store) for time in ("hybrid", "continuous") if time != check.time}
+    smaller, change = _smaller_packets(check), "packets ten times smaller"
+    measured = smaller.row(store)["measured_limit"]
+    if not isfinite(measured) or measured == 0.0:  # noise hides the growth
+        change += ", with a perturbation of 10 %,"
+        measured = replace(smaller, settings=replace(check.settings, **LARGE)).ran(store)["measured_limit"]
+    errors = {time: abs(measured / limit - 1.0) for time, limit in limits.items() if isfinite(limit)}
+    time = min(errors, key=lambda name: errors[name], default="")
+    if not time or not errors[time] <= CLOSE:
+        return _other_model(check, smaller, "packets ten times smaller", store)
+    return (
+        f"{LEAVES_OUT[check.time]}; {CLOCKS[time]} has the limit {limits[time]:.4g}, and {change} lose stability at "
+        f"{measured:.4g}"
+    )
+
+
+def _other_model(check: Check, runs: Check, name: str, store: Store) -> str | None:
+    """Return that packets agree with the model of another time, whose limit differs by more than the runs resolve."""
+    for time in ("hybrid", "continuous"):
+        if time == check.time or time not in check.protocol.times:
+            continue
+        row = replace(runs, time=time, settings=replace(runs.settings, measures=False)).row(store)
+        limit = check.limit_of(time, store)
+        if not row["agrees"] or not isfinite(limit):
+            continue
+        if abs(limit / check.limit_of(check.time, store) - 1.0) > runs.settings.margin:
+            return f"{LEAVES_OUT[check.time]}; {name} agree with {CLOCKS[time]} whose limit is {limit:.4g}"
+    return None
 
 
 def has_exact_times(check: Check, row: dict[str, Any], store: Store) -> str | None:
@@ -230,13 +324,12 @@ def has_exact_times(check: Check, row: dict[str, Any], store: Store) -> str | No
     settings = replace(check.settings, fluid="continuous", tolerance=CLOSE, max_runs=8)
     fluid, measured = replace(check, engine="fluid", settings=settings).row(store), row["measured_limit"]
     exact = fluid["measured_limit"]
-    if not (exact == measured or abs(exact / measured - 1.0) < CLOSE):
+    if fluid["agrees"] is None and fluid["reason"]:
+        raise NotRunError(fluid["reason"])
+    if not (exact == measured or (measured > 0.0 and abs(exact / measured - 1.0) < CLOSE)):
         return None
     shown = f"loses stability at {exact:.4g}" if isfinite(exact) and exact > 0.0 else "does the same"
-    return (
-        f"routers and hosts act at their own times instead of one clock: the fluid with these times {shown}, without "
-        "packets"
-    )
+    return f"{LEAVES_OUT[check.time]}; the fluid with exact times of routers and hosts {shown}, without packets"
 
 
 def has_no_queue(check: Check, row: dict[str, Any], store: Store) -> str | None:
@@ -245,11 +338,20 @@ def has_no_queue(check: Check, row: dict[str, Any], store: Store) -> str | None:
         return None
     bound = empty_queue_bound(check.protocol.alpha, check.network.rtts)  # type: ignore[union-attr]
     measured = row["measured_limit"]
-    if not bound > 1.1 * row["limit"] or (isfinite(measured) and measured < bound):
+    if not bound > 1.1 * row["limit"] or measured < 1.1 * row["limit"]:
         return None
-    return (
+    text = (
         "the queue is empty at the equilibrium and cannot be negative, while the linear model has a signed queue; the "
         f"loop that switches at the empty queue is proven stable, in continuous time, for beta < {bound:.4g}"
+    )
+    if not isfinite(measured) or check.engine != "packet":
+        return text
+    smaller = _smaller_packets(check).ran(store)["measured_limit"]
+    settings = replace(check.settings, fluid="continuous")
+    fluid = replace(check, engine="fluid", settings=settings).ran(store)["measured_limit"]
+    return (
+        f"{text}; routers act at ticks, and the fluid with exact times loses stability at {fluid:.4g}, packets ten "
+        f"times smaller at {smaller:.4g}"
     )
 
 
@@ -276,9 +378,9 @@ def changing(change: Callable[[Check], Check], text: str) -> Callable[[Check, di
         try:
             changed = change(check)
         except (TypeError, ValueError, AttributeError, KeyError):
-            return None
+            raise NotRunError("it does not apply") from None
         changed = replace(changed, settings=replace(changed.settings, measures=False))
-        return text if changed.row(store)["agrees"] else None
+        return text if changed.ran(store)["agrees"] else None
 
     return experiment
 
@@ -298,6 +400,12 @@ def _small_buffer(network: Network) -> Network:
     return Network([replace(link, buffer=max(6000, int(0.1 * pipe))) for link in network.links], network.flows)
 
 
+def _shorter_rtts(network: Network) -> Network:
+    """Return the reference loop, which has one link, with RTTs of a tenth."""
+    size, rtts = int(network.flows[0].mean_packet), (0.1 * network.rtts).tolist()
+    return Network.dumbbell(float(network.capacities[0]), rtts, packet_size=size)
+
+
 def _equal_rtts(check: Check) -> Check:
     rtt = float(check.network.rtts.min())
     flows = check.network.flows
@@ -312,6 +420,28 @@ def _smaller_perturbation(check: Check) -> Check:
     return replace(check, settings=replace(check.settings, perturbation=0.002, floor=floor, ceiling=0.006))
 
 
+def has_granularity(check: Check, row: dict[str, Any], store: Store) -> str | None:
+    """Runs that agree with packets ten times smaller, and possibly a perturbation above their noise."""
+    smaller = replace(_smaller_packets(check), settings=replace(check.settings, measures=False))
+    if smaller.row(store)["agrees"]:
+        if check.engine == "fluid":
+            return (
+                "size of packets, on which transmission times and minimum rates depend: with packets ten times "
+                "smaller, fluid runs agree"
+            )
+        return "granularity of packets: with packets ten times smaller, runs agree"
+    if check.engine == "fluid":
+        return None
+    large = replace(smaller, settings=replace(smaller.settings, **LARGE)).ran(store)
+    change = "granularity of packets: with packets ten times smaller and a perturbation of 10 %, runs"
+    if large["agrees"]:
+        return f"{change} agree"
+    if large["agrees"] is None and large["status_above"]:
+        sides = f"{large['status_below']} below, {large['status_above']} above the limit"
+        return f"{change} do not contradict the model ({sides})"
+    return None
+
+
 EXPERIMENTS: dict[str, Callable[[Check, dict[str, Any], Store], str | None]] = {
     "ticks of routers": has_ticks,
     "an empty queue": has_no_queue,
@@ -322,9 +452,8 @@ EXPERIMENTS: dict[str, Callable[[Check, dict[str, Any], Store], str | None]] = {
         "proposed rates (proposed_rate=False) packets agree",
     ),
     "exact times": has_exact_times,
-    "packets ten times smaller": changing(
-        _smaller_packets, "granularity of packets: with packets ten times smaller, runs agree"
-    ),
+    "the limit of packets ten times smaller": has_other_limit_of_small_packets,
+    "packets ten times smaller": has_granularity,
     "intervals ten times shorter": changing(
         _shorter_intervals,
         "the control interval is not small against the RTT: with an interval ten times shorter, runs agree",
@@ -335,18 +464,35 @@ EXPERIMENTS: dict[str, Callable[[Check, dict[str, Any], Store], str | None]] = {
     ),
 }
 """Condition -> experiment that returns the cause in one sentence, or None."""
+CONDITIONS = (
+    "packets ten times smaller",
+    "intervals ten times shorter",
+    "equal RTTs",
+    "a perturbation ten times smaller",
+)
+"""Experiments that change one condition, each named as in "it remains with equal RTTs"."""
 
 
 def cause(check: Check, row: dict[str, Any], store: Store) -> str:
     """Return the measured cause of a disagreement, or the experiments that did not explain it."""
-    for experiment in EXPERIMENTS.values():
-        try:
-            found = experiment(check, row, store)
-        except (ValueError, EccError):
+    outcome: dict[str, str] = {}
+    began = process_time()
+    for name, experiment in EXPERIMENTS.items():
+        if process_time() - began > MAX_SECONDS:
+            outcome[name] = f"experiments take more than {MAX_SECONDS:g} s of CPU time"
             continue
-        if found:
-            return found
-    return f"not found: it remains with {', '.join(list(EXPERIMENTS)[5:])}"
+        try:
+            sentence = experiment(check, row, store)
+        except (ValueError, EccError) as error:
+            outcome[name] = str(error)
+            continue
+        if sentence:
+            return sentence
+        outcome[name] = ""
+    remains = [name for name in CONDITIONS if not outcome[name]]
+    tried = f"it remains with {', '.join(remains)}" if remains else "no experiment was run"
+    budget = [name for name in CONDITIONS if "CPU time" in outcome[name] or "packets, and" in outcome[name]]
+    return f"not found: {tried}" + (f"; not run, because runs take too long: {', '.join(budget)}" if budget else "")
 
 
 # ---- output ------------------------------------------------------------------------------------------------
@@ -361,8 +507,28 @@ def observation(check: Check, row: dict[str, Any]) -> str:
     if isfinite(measured) and measured > 0.0:
         return f"{who} lose stability at {measured:.4g}, {measured / limit:.2f} times the limit"
     if row["reason"].startswith("runs are"):
-        return row["reason"].replace("runs", who, 1)
+        return str(row["reason"]).replace("runs", who, 1)
     return f"{who} are {row['status_below'] or 'not run'} below and {row['status_above'] or 'not run'} above the limit"
+
+
+def small_packet_limit(check: Check, store: Store) -> float:
+    """Return the limit of packets ten times smaller if an experiment measured it; nan otherwise."""
+    row = store.get(_smaller_packets(check).key) if check.engine == "packet" else None
+    return row["measured_limit"] if row else nan
+
+
+def undecided(check: Check, row: dict[str, Any], store: Store) -> str:
+    """Return the statuses of runs, and whether packets ten times smaller agree with the model."""
+    sides = [row[f"status_{side}"] for side in ("below", "above") if row[f"status_{side}"]]
+    if len(sides) == 2:
+        text = f"runs are {sides[0]} below and {sides[1]} above the limit"
+    else:
+        text = f"runs are {sides[0]} at the present value"
+    if check.engine == "packet":
+        smaller = replace(_smaller_packets(check), settings=replace(check.settings, measures=False)).row(store)
+        if smaller["agrees"]:
+            text += "; with packets ten times smaller, they agree with the model"
+    return text
 
 
 def main() -> None:
@@ -387,15 +553,18 @@ def main() -> None:
                 "parameter": check.parameter,
                 "limit": _number(row["limit"]),
                 "present": check.present,
+                "rtts": [round(float(rtt), 9) for rtt in check.network.rtts],
                 "measured": _number(row["measured_limit"]),
                 "runs": observation(check, row),
                 "cause": cause(check, row, store),
+                "measured_small": _number(small_packet_limit(check, store)),
             }
             table["disagreements"].append(entry)
             print(f"    {entry['runs']}\n    cause: {entry['cause']}", flush=True)
         elif outcome == "undecided":
-            statuses = " and ".join(filter(None, (row["status_below"], row["status_above"])))
-            table["undecided"].append({**place, "parameter": check.parameter, "reason": f"runs are {statuses}"})
+            entry = {**place, "parameter": check.parameter, "reason": undecided(check, row, store)}
+            table["undecided"].append(entry)
+            print(f"    {entry['reason']}", flush=True)
         elif outcome == "not run":
             table["not_run"].append({**place, "reason": row["reason"]})
             print(f"    {row['reason']}")

@@ -58,7 +58,8 @@ class RunSettings:
 
     `margin`: distance of the runs from the limit. `perturbation`, `seed`, `floor` (by engine), `ceiling`: options of
     `perturbed_run`. `tolerance`, `max_runs`: options of `measured_boundary`. `measures`: whether the limit of an engine
-    that contradicts a model is measured. `fluid`: time of the fluid; "": that of the linear model.
+    that contradicts a model is measured. `fluid`: time of the fluid; "": that of the linear model. `max_packets`: runs
+    that would send more packets are refused.
     """
 
     margin: float = 0.1
@@ -70,6 +71,7 @@ class RunSettings:
     max_runs: int = 16
     measures: bool = True
     fluid: str = ""
+    max_packets: float = inf
 
     def runs(self, engine: str) -> dict[str, Any]:
         """Return the options of `perturbed_run` for an engine."""
@@ -322,7 +324,18 @@ class _Runs:
     def classified(self, gain: float, period: float, growth: float) -> StabilityClassification:
         """Return the classification of a run at a gain, long enough for the growth that a model predicts."""
         self.report(Step(f"{self.time} model, {self.engine}: {self.name} = {gain:.6g}"))
-        return self._run(with_parameter(self.protocol, self.name, gain), period, _length(growth, period, self.engine))
+        periods = _length(growth, period, self.engine)
+        if self.engine == "packet":
+            self._check_packets(periods * period)
+        return self._run(with_parameter(self.protocol, self.name, gain), period, periods)
+
+    def _check_packets(self, duration: float) -> None:
+        """Refuse a run of a duration [s] whose links can send more packets than `RunSettings.max_packets`."""
+        size = min(flow.mean_packet for flow in self.network.flows)
+        packets = duration * float(self.network.capacities.sum()) / (8.0 * size)
+        if packets > self.settings.max_packets:
+            allowed = f"the maximum is {self.settings.max_packets:.2g}"
+            raise ValueError(f"a run of {duration:.3g} s sends up to {packets:.2g} packets, and {allowed}")
 
     def _run(self, protocol: Protocol | ProtocolAssignment, period: float, periods: float) -> StabilityClassification:
         """Return the classification of a run, in the first form of the fluid that the engine accepts."""

@@ -7,9 +7,11 @@ import pytest
 
 import ecc
 from ecc.errors import LinearizationError
+from ecc.loops.options import LinearOptions
 from ecc.models import EMKCAVQ, FAST, PIQIRCP, QIRCP, RCP, XCP, JetMax
 from ecc.network.network import Network
 from ecc.stability import check_boundary
+from ecc.stability.boundary_checks import RunSettings, rows_of_model
 
 FINE = Network.dumbbell("100 Mb/s", rtts=[0.04, 0.04], packet_size=250)
 ROOMY = QIRCP(gamma=0.8)
@@ -114,3 +116,12 @@ def test_bad_input():
         check_boundary(ROOMY, FINE, margin=1.0)
     with pytest.raises(ValueError, match="parameter must be one of alpha, interval"):
         check_boundary(ROOMY, FINE, "beta")
+
+
+def test_packet_runs_above_the_maximum_number_of_packets_are_refused():
+    settings = RunSettings(max_packets=1e4)
+    model = (ROOMY, FINE, "alpha", "hybrid", ("fluid", "packet"), settings, LinearOptions(), lambda step: None)
+    fluid, packet = rows_of_model(*model)
+    assert "packets, and" not in fluid["reason"]  # the maximum is one of packets
+    assert packet["agrees"] is None and packet["status_below"] == ""
+    assert packet["reason"].endswith("packets, and the maximum is 1e+04")
