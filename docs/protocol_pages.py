@@ -30,7 +30,7 @@ NARRATIVE = {
     "RCP": ("piqi_rcp_bounds", "rcp_in_T_u", "rtt_distributions", "empty_queue"),
     "QIRCP": ("piqi_rcp_bounds", "rtt_distributions"),
     "PIQIRCP": ("piqi_rcp_bounds", "short_intervals", "gain_design"),
-    "XCP": ("xcp_unfair", "xcp_in_T1_and_T2"),
+    "XCP": ("xcp_unfair", "xcp_in_T1_and_T2", "xcp_three_models"),
     "JetMax": ("jetmax_in_six_steps", "eval_testbed"),
     "MaxNet": ("maxnet_under_loss", "eval_testbed"),
     "EDN": ("queues_under_edn",),

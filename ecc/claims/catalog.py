@@ -60,6 +60,7 @@ MODULES = (
     "theorems.queues_and_rates",
     "theorems.router_work",
     "theorems.stationary_rates",
+    "theorems.xcp_models",
 )
 """Modules of `ecc.claims.checks` that register checks; a worker process imports only those of its jobs."""
 

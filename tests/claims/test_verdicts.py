@@ -115,6 +115,7 @@ LONG = {
     "hpcc-htsim": Verdict.CONDITIONAL,
     "dctcp-rtt": Verdict.CONDITIONAL,
     "dctcp-three": Verdict.REFUTED,
+    "xcp-models": Verdict.REFUTED,
     "swift-median": Verdict.CONDITIONAL,
     "swift-region": Verdict.CONDITIONAL,
     "nscc-target": Verdict.CONDITIONAL,
