@@ -19,8 +19,8 @@ other networks, flows tick in the order in which their data return, each with it
 
 With `updates_per_rtt` = m, a host acts m times per RTT: after each m-th part of the data that were in flight when it
 acted last. It then moves by (law - w) n, where n, about 1/m, is the share of a window that has returned. As m grows,
-the run tends to that of continuous time (`windows`). Hosts that move their window at each ACK (`window_clock`) act at
-each ACK, unless m is given.
+the run tends to that of continuous time (`windows`). Hosts whose windows follow a state (`window_clock`) act at each
+ACK, unless m is given. Windows with the clock "ack" have no run in rounds: each of their steps depends on those before.
 
 Paths, queues, routers and disciplines are those of `windows`, with the same grid: a host acts at the end of the step in
 which the last data of its round return, so that a round is up to a 200th of the shortest RTT longer. Routers and

@@ -121,7 +121,7 @@ def simulate(
 
     updates_per_rtt : int, from 1 to 50, optional
         For windows in discrete time: number of times per RTT at which a host acts, for example 1, and then moves by
-        this part of its law. None: 1, or for hosts that move windows at each ACK (`window_clock`) the number of ACKs.
+        this part of its law. None: 1, or for hosts whose windows follow a state (`window_clock`) the number of ACKs.
 
     Returns
     -------
@@ -450,6 +450,11 @@ def _check_hosts(options: _Options, parts: _Parts) -> None:
         raise ValueError(
             f"updates_per_rtt applies to windows in discrete time only, got {options.updates_per_rtt} with time="
             f"{time!r} for {kind.__name__}"
+        )
+    if time == "discrete" and parts.windows and protocol.window_clock == "ack":
+        raise ValueError(
+            f"time must be 'continuous' or 'averaged' for windows of {kind.__name__}, whose steps at each ACK depend "
+            "on steps before (window_clock='ack'), got 'discrete'"
         )
     if time == "averaged" and clocking == "ack" and kind_of(protocol) is Kind.GRANTED_WINDOWS:
         raise ValueError(

@@ -15,6 +15,7 @@ from ecc.models import (
     VCP,
     Compound,
     NewReno,
+    PowerTCP,
     Swift,
     ThetaPowerTCP,
     Vegas,
@@ -337,3 +338,9 @@ def test_swift_acts_once_per_rtt():
 def test_refusals(protocol, options, message):
     with pytest.raises(ValueError, match=message):
         simulate(Scenario(Network.dumbbell("10 Mb/s", [RTT]), protocol, 1.0), **{"time": "discrete", **options})
+
+
+def test_windows_that_step_at_each_ack_are_refused_in_one_line():
+    scenario = ecc.Scenario(Network.dumbbell("10 Gb/s", [13e-6] * 3), PowerTCP(), 1e-3)
+    with pytest.raises(ValueError, match="^time must be 'continuous' or 'averaged' for windows of PowerTCP, whose .*"):
+        ecc.simulate(scenario, "fluid", time="discrete")
