@@ -9,9 +9,10 @@ not change nearby (`ecc.stability.check_boundary`). If a run contradicts the mod
 changes one condition (packets ten times smaller, control intervals ten times shorter, ...), and repeats the comparison.
 
 If an RTT of the reference loop exceeds 1 s (MKC, EMKC, EMKCAVQ), all its RTTs are divided by ten, which the output
-reports. Each comparison, and each search for a cause, has 12 s of CPU time, and each packet run has 5 million packets;
-longer ones are not run. Results are kept in a store as soon as they are computed: a program that was killed continues
-where it ended. The output is docs/models_disagreements.json, an object with
+reports. A comparison has 12 s of CPU time, the search for a cause too (over queue disciplines: 4 s), and a packet run
+has 5 million packets; the output reports longer ones as not run. Results are kept in a store as soon as they are
+computed: a program that was killed continues where it ended. The output is docs/models_disagreements.json, an object
+with
 
     comparisons    object: number of comparisons that "agree", "disagree", are "undecided", or were "not run"
     disagreements  list of objects, one for each linear model and engine that disagree:
@@ -79,6 +80,8 @@ CLOSE = 0.05
 """Relative difference of limits that count as equal."""
 MAX_SECONDS = 12.0
 """CPU time of a comparison [s]; a run in progress ends first."""
+MAX_DISCIPLINE_SECONDS = 4.0
+"""CPU time of a search for the cause of a disagreement of hosts over a queue discipline [s]."""
 LONG_RTT = 1.0
 """RTT [s] above which the RTTs of a reference loop are divided by ten: linear models with its delays take minutes."""
 MAX_PACKETS = 5e6
@@ -142,7 +145,7 @@ class Check:
     @property
     def key(self) -> str:
         """Key of the row in a store."""
-        code = inspect.getsource(Check._computed), inspect.getsource(nearest_limit)
+        code = inspect.getsource(Check._computed), inspect.getsource(_searched_limit)
         constants = repr((SEARCHED, FACTORS, MAX_SECONDS))
         return digest("verdicts_against_runs", package_digest(), *code, constants, self.text)
 
@@ -193,7 +196,21 @@ def parameters(protocol: Protocol | ProtocolAssignment) -> dict[str, str]:
 
 
 def nearest_limit(check: Check, budget: Budget) -> float:
-    """Return the nearest value at which the verdict changes; inf if it is the same up to a factor of 4."""
+    """Return the nearest value at which the verdict changes; inf if it is the same up to a factor of 4.
+
+    Runs of all engines and settings have the same value, which is computed once.
+    """
+    key = replace(check, engine="", settings=RunSettings()).text
+    if key not in LIMITS:
+        LIMITS[key] = _searched_limit(check, budget)
+    return LIMITS[key]
+
+
+LIMITS: dict[str, float] = {}
+"""Linear model -> value that `nearest_limit` found in this process."""
+
+
+def _searched_limit(check: Check, budget: Budget) -> float:
 
     def is_stable(factor: float) -> bool:
         budget.check()
@@ -266,6 +283,7 @@ LEAVES_OUT = {
 CLOCKS = {
     "hybrid": "the hybrid model, with ticks and exact delays,",
     "continuous": "the continuous model, with exact delays and without ticks,",
+    "discrete": "the discrete model, with ticks of one common clock,",
 }
 """Time of a linear model -> its name, with the times of its actions."""
 
@@ -287,14 +305,18 @@ def has_other_limit_of_small_packets(check: Check, row: dict[str, Any], store: S
         return None
     if sentence := _other_model(check, check, "packets", store):
         return sentence
-    limits = {time: check.limit_of(time, store) for time in ("hybrid", "continuous") if time != check.time}
     smaller, change = _smaller_packets(check), "packets ten times smaller"
+    if smaller.row(store)["agrees"]:
+        return None
+    limits = {time: smaller.limit_of(time, store) for time in ("hybrid", "continuous", "discrete")}
     measured = smaller.row(store)["measured_limit"]
     if not isfinite(measured) or measured == 0.0:  # noise hides the growth
         change += ", with a perturbation of 10 %,"
         measured = replace(smaller, settings=replace(check.settings, **LARGE)).ran(store)["measured_limit"]
     errors = {time: abs(measured / limit - 1.0) for time, limit in limits.items() if isfinite(limit)}
     time = min(errors, key=lambda name: errors[name], default="")
+    if time == check.time and errors[time] <= CLOSE:
+        return None
     if not time or not errors[time] <= CLOSE:
         return _other_model(check, smaller, "packets ten times smaller", store)
     return (
@@ -309,10 +331,10 @@ def _other_model(check: Check, runs: Check, name: str, store: Store) -> str | No
         if time == check.time or time not in check.protocol.times:
             continue
         row = replace(runs, time=time, settings=replace(runs.settings, measures=False)).row(store)
-        limit = check.limit_of(time, store)
+        limit = runs.limit_of(time, store)
         if not row["agrees"] or not isfinite(limit):
             continue
-        if abs(limit / check.limit_of(check.time, store) - 1.0) > runs.settings.margin:
+        if abs(limit / runs.limit_of(check.time, store) - 1.0) > runs.settings.margin:
             return f"{LEAVES_OUT[check.time]}; {name} agree with {CLOCKS[time]} whose limit is {limit:.4g}"
     return None
 
@@ -408,6 +430,8 @@ def _shorter_rtts(network: Network) -> Network:
 
 def _equal_rtts(check: Check) -> Check:
     rtt = float(check.network.rtts.min())
+    if check.network.rtts.max() == rtt:
+        raise ValueError("RTTs are equal")
     flows = check.network.flows
     size = int(flows[0].mean_packet)
     return replace(
@@ -432,6 +456,12 @@ def has_granularity(check: Check, row: dict[str, Any], store: Store) -> str | No
         return "granularity of packets: with packets ten times smaller, runs agree"
     if check.engine == "fluid":
         return None
+    found = _smaller_packets(check).row(store)
+    if abs(found["measured_limit"] / found["limit"] - 1.0) <= CLOSE:
+        return (
+            f"granularity of packets: packets ten times smaller lose stability at {found['measured_limit']:.4g}, and "
+            f"the limit of the model with such packets is {found['limit']:.4g}"
+        )
     large = replace(smaller, settings=replace(smaller.settings, **LARGE)).ran(store)
     change = "granularity of packets: with packets ten times smaller and a perturbation of 10 %, runs"
     if large["agrees"]:
@@ -476,10 +506,10 @@ CONDITIONS = (
 def cause(check: Check, row: dict[str, Any], store: Store) -> str:
     """Return the measured cause of a disagreement, or the experiments that did not explain it."""
     outcome: dict[str, str] = {}
-    began = process_time()
+    began, limit = process_time(), MAX_SECONDS if isinstance(check.protocol, Protocol) else MAX_DISCIPLINE_SECONDS
     for name, experiment in EXPERIMENTS.items():
-        if process_time() - began > MAX_SECONDS:
-            outcome[name] = f"experiments take more than {MAX_SECONDS:g} s of CPU time"
+        if process_time() - began > limit:
+            outcome[name] = f"experiments take more than {limit:g} s of CPU time"
             continue
         try:
             sentence = experiment(check, row, store)
