@@ -315,7 +315,7 @@ def has_other_limit_of_small_packets(check: Check, row: dict[str, Any], store: S
         measured = replace(smaller, settings=replace(check.settings, **LARGE)).ran(store)["measured_limit"]
     errors = {time: abs(measured / limit - 1.0) for time, limit in limits.items() if isfinite(limit)}
     time = min(errors, key=lambda name: errors[name], default="")
-    if time == check.time and errors[time] <= CLOSE:
+    if errors.get(check.time, inf) <= CLOSE:
         return None
     if not time or not errors[time] <= CLOSE:
         return _other_model(check, smaller, "packets ten times smaller", store)
