@@ -33,6 +33,7 @@ __all__ = ["Clock", "SampleAndHold", "Term", "common_unit"]
 _DEGREE = 4
 _SAME = 1e-9  # relative to a frame: times closer than this are equal up to rounding
 _MAX_TICKS = 1000  # ticks of all clocks in a frame
+_MAX_STATES = 1000  # of a recurrence: matrices of this size take seconds
 
 
 class Term(NamedTuple):
@@ -111,6 +112,11 @@ class SampleAndHold:
         Maximum length of a piece on which states are one polynomial.
     degree : int, optional
         Degree of the polynomials. A higher degree on longer pieces needs fewer states for fast time constants.
+
+    Raises
+    ------
+    ValueError
+        If the clocks do not repeat within 1000 ticks, or the recurrence would have more than 1000 states.
     """
 
     def __init__(
@@ -139,6 +145,12 @@ class SampleAndHold:
             self.first[state] = offset
             offset += self.ticks[state]
         self.size = offset
+        if offset > _MAX_STATES:
+            shortest, slowest = (pick(clock.interval for clock in clocks.values()) for pick in (min, max))
+            raise ValueError(
+                f"intervals must repeat within {_MAX_STATES} states of a recurrence, got {offset} in {self.frame:.6g} s"
+                f", for intervals from {shortest:.6g} to {slowest:.6g} s"
+            )
 
     def _jumps(self, terms: Sequence[Term]) -> list[float]:
         """Return the times in a frame at which derivatives jump: when held states arrive, or derivatives that jump."""

@@ -49,7 +49,7 @@ def models(protocol, name, value):
     return out
 
 
-DEAR = ("RCP", "PIQIRCP", "MKC", "XCP", "MaxNet", "DCQCN", "HPCC", "PowerTCP", "ABC", "Vivace")
+DEAR = ("RCP", "PIQIRCP", "MKC", "XCP", "MaxNet", "DCQCN", "PatchedTIMELY", "HPCC", "PowerTCP", "ABC", "Vivace")
 """Protocols of many gains, or of costly equilibria, whose models take seconds together."""
 
 
