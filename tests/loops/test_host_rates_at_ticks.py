@@ -182,6 +182,7 @@ def simulate_dcqcn(network, protocol, n_ticks, push):
     return np.array(rates) / x0 - 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [DCQCN(), DCQCN.mellanox("10 Gb/s")], ids=["2015", "adapters"])
 def test_the_hybrid_model_of_dcqcn_has_the_growth_of_a_simulation(protocol):
     network = link(2)
@@ -309,6 +310,7 @@ def test_options_that_hosts_do_not_have_are_refused_in_one_line(protocol, time, 
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_an_analysis_has_all_models():
     models = ecc.stability.analyze(PatchedTIMELY(), link(2), certify=False).models
     assert [model.time for model in models] == list(TIMES)

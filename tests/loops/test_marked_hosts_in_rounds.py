@@ -429,6 +429,7 @@ def test_a_step_is_crossed_once_per_round():
     assert system.roots(1)[0] == pytest.approx(1.0 - P / 2.0 - N * w / (2.0 * width))
 
 
+@pytest.mark.slow
 def test_a_critical_gain_of_rounds_is_certified_on_both_sides():
     pair = over(PI2(mark=True, alpha=0.05, target=Q / C, interval=0.125))
     loss = critical_gain(pair, NET, "links.beta", "discrete", certify=True, clocking="rate")

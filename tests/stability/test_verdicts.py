@@ -53,6 +53,7 @@ def test_windows_have_a_row_for_each_clocking():
     assert continuous.dominant.iloc[0] != continuous.dominant.iloc[1]
 
 
+@pytest.mark.slow
 def test_equal_models_of_both_clockings_are_one_row():
     assert verdicts("HPCC").query("time == 'continuous'").model.tolist() == ["paced windows"]
 
@@ -64,7 +65,7 @@ def test_hosts_over_a_queue_discipline_are_named_with_it():
     assert table.omits.str.contains("random choice of packets").all()
 
 
-@pytest.mark.parametrize("name", ["PIQIRCP", "NewReno", "Compound"])
+@pytest.mark.parametrize("name", ["PIQIRCP", pytest.param("NewReno", marks=pytest.mark.slow), "Compound"])
 def test_the_dominant_multiplier_of_a_hybrid_model_is_near_that_of_the_continuous_one(name):
     table = verdicts(name)
     for _, rows in table[table.time != "discrete"].groupby("model"):
