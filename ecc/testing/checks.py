@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ecc import fluid, packet
 from ecc.contract.assignment import ProtocolAssignment, read_protocol, with_parameter
-from ecc.contract.kinds import sets_windows
+from ecc.contract.kinds import Kind, kind_of_laws, sets_windows
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
 from ecc.errors import EccError, LinearizationError
@@ -719,7 +719,12 @@ def _times(scenario: Scenario) -> tuple[str, ...]:
     if isinstance(scenario.protocol, Protocol) and scenario.protocol.linear_refusal is not None:
         raise NotApplicable(scenario.protocol.linear_refusal)
     hosts = scenario.protocol if isinstance(scenario.protocol, Protocol) else scenario.protocol.protocols[0]
-    without = ("hybrid", "discrete") if sets_windows(hosts) else ("hybrid",)  # fluid windows change with each ACK
+    kind = kind_of_laws(hosts)
+    without = {"hybrid"}
+    if sets_windows(hosts) or kind is Kind.HOST_RATES:
+        without |= {"discrete"}  # the fluid in steps has exact delays
+    if kind in (Kind.SAMPLED_PRICES, Kind.STEPPED_RATES):
+        without |= {"continuous"}  # the fluid acts at ticks; averaged runs have tests of their own
     return tuple(time for time in scenario.protocol.times if time not in without)
 
 

@@ -24,7 +24,7 @@ NETWORKS = {
 SHORT = "data center"
 """For a protocol that allows no longer RTTs."""
 S = 1j * np.array([0.3, 2.0, 9.0, 40.0]) + np.array([0.0, 0.1, -0.1, 0.3])
-Z = np.exp(1j * np.array([0.02, 0.3, 1.5, 3.0])) * np.array([1.0, 1.1, 0.95, 1.0])
+Z = np.exp(1j * np.array([0.02, 0.3, 1.5, 3.0])) * np.array([1.0, 1.1, 1.05, 1.0])  # powers of smaller ones overflow
 PROTOCOLS = [
     kind
     for kind in (getattr(ecc.models, name) for name in ecc.models.__all__)
@@ -74,8 +74,9 @@ def test_models_are_continuous_where_a_parameter_is_a_round_number(kind):
                     gap = np.abs(loop - other.open_loop(at))
                     assert np.all(gap <= 1e-6 * (1.0 + np.abs(loop))), (name, value, where)
                     compared += 1
-                if len({other.is_stable for other in near}) == 1:  # else the boundary itself is here
-                    assert system.is_stable is near[0].is_stable, (name, value, where)
+                verdicts = {other.verdict for other in near}
+                if len(verdicts) == 1 and "undecided" not in {system.verdict, *verdicts}:  # else a boundary is near
+                    assert {system.verdict} == verdicts, (name, value, where)
     assert compared > 0
 
 
