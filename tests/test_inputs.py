@@ -39,6 +39,12 @@ def test_good_arguments_are_taken(tmp_path, monkeypatch):
     refusing |= {"ecc.live.node"}  # without other machines
     refusing |= {name for name in ENTRIES if name.startswith("ecc.queues.") and name.endswith(".equilibrium")}
     refusing |= {e.name for e in ENTRIES.values() if e.name.endswith(".relay_loop") and not e.owner.has_relay()}
+    refusing |= {"ecc.models.ExpressPass.round_map", "ecc.models.Vivace.round_map"}  # RTTs differ
+    refusing |= {
+        e.name
+        for e in ENTRIES.values()
+        if e.name.endswith(".round_map") and e.owner.round_map is ecc.models.Protocol.round_map
+    }
     for entry in ENTRIES.values():
         tally = inputs.Tally()
         inputs.instance.cache_clear()  # what another method has changed, such as a run that is over

@@ -160,7 +160,7 @@ def check_boundary(
 
     Examples
     --------
-    >>> net = ecc.Network.dumbbell("10 Mb/s", rtts=[0.1])
+    >>> net = ecc.Network.dumbbell("10 Mb/s", rtts=[0.1, 0.1])
     >>> table = ecc.stability.check_boundary(ecc.models.QIRCP(), net, times=["continuous"], engines=["fluid"])
     >>> table[["limit", "status_below", "status_above", "agrees"]].round(3).to_numpy().tolist()
     [[1.571, 'stable', 'unstable', True]]
