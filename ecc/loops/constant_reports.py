@@ -14,7 +14,6 @@ evenly. In hybrid time routers act once per interval, which is a step, and hosts
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from math import exp, lcm
 from typing import Any
 
@@ -28,12 +27,12 @@ from ecc.errors import LinearizationError
 from ecc.laws.arguments import arguments_from, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem, SampledSystem
+from ecc.linear.sample_and_hold import common_unit
 from ecc.network.network import Network
 
 __all__ = ["linearize_constant_reports"]
 
 _MOVING = ("R", "y", "q", "q_mean")
-_MAX_UPDATES = 10_000  # updates of a host in the least common multiple of the RTTs
 
 
 def linearize_constant_reports(
@@ -134,12 +133,11 @@ def _continuous(windows: list[tuple[float, float]], network: Network, memories: 
 
 def _common_multiple(rtts: list[float]) -> tuple[float, list[int]]:
     """Return the least common multiple of the RTTs [s], and the number of updates of each flow in it."""
-    ratios = [Fraction(rtt / rtts[0]).limit_denominator(_MAX_UPDATES) for rtt in rtts]
-    if any(abs(float(ratio) * rtts[0] / rtt - 1.0) > 1e-9 for ratio, rtt in zip(ratios, rtts, strict=True)):
-        raise LinearizationError(f"RTTs must be commensurate in discrete time, got {min(rtts):g} and {max(rtts):g} s")
-    denominator = lcm(*(ratio.denominator for ratio in ratios))
-    common = Fraction(lcm(*(int(ratio * denominator) for ratio in ratios)), denominator)
-    updates = [int(common / ratio) for ratio in ratios]
-    if max(updates) > _MAX_UPDATES:
-        raise LinearizationError(f"RTTs must be commensurate in discrete time, got {min(rtts):g} and {max(rtts):g} s")
-    return float(common) * rtts[0], updates
+    try:
+        unit, lengths = common_unit(np.array(rtts))
+    except ValueError:
+        raise LinearizationError(
+            f"RTTs must be commensurate in discrete time, got {min(rtts):g} and {max(rtts):g} s"
+        ) from None
+    total = lcm(*lengths)
+    return unit * total, [total // length for length in lengths]

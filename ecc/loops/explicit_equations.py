@@ -65,7 +65,6 @@ _Slopes = dict[tuple[int, float, int], float]
 _LATER = 0.5  # intervals that separate the values before and after a tick
 _PIECES = 4  # minimum number of polynomial pieces of a rate in the shortest RTT
 _ANY_LENGTH = 1e9  # s, of pieces without rates in continuous time
-_MAX_STATES = 4000  # of a frame, delayed frames not counted
 
 
 class Timing(Enum):
@@ -375,9 +374,9 @@ def hybrid_equations(
     Raises
     ------
     LinearizationError
-        If a queue is upstream of another router, or there are too many kinds of flows or states.
+        If a queue is upstream of another router, or there are too many kinds of flows.
     ValueError
-        If the clocks do not repeat.
+        If the clocks do not repeat within a thousand ticks or states.
     """
     refuse_passing_on(laws, "with a state for each flow")
     closed, cut = (_hybrid_rows(protocol, laws, network, T, periods, phases, opened) for opened in (False, True))
@@ -386,11 +385,6 @@ def hybrid_equations(
     def system() -> SampledSystem:
         terms = closed.terms()
         grid = SampleAndHold(len(closed.rows), closed.held, terms, longest)
-        if grid.size > _MAX_STATES:
-            raise LinearizationError(
-                f"the hybrid model repeats every {grid.frame:g} s, in which it has {grid.size} states: at most "
-                f"{_MAX_STATES}; use time='continuous', or commensurate intervals"
-            )
         return grid.recurrence(terms, opened=grid.recurrence(cut.terms()))
 
     model: SampledSystem = _with_growing_differences(laws, closed, cut, system)
