@@ -27,7 +27,7 @@ from ecc.contract.forms import GrantedWindows
 from ecc.contract.kinds import router_takes, sets_windows
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
-from ecc.errors import ConvergenceError, EccError
+from ecc.errors import EccError
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.loops.closed_loop import linearize
 from ecc.network.network import Network
@@ -178,19 +178,16 @@ def linear_models(scenario: Scenario, phase: Phase) -> dict[str, DelaySystem | S
 
 
 def growth_rate(model: DelaySystem | SampledSystem) -> float:
-    """Return the growth rate of a linear model: the real part of its dominant root [1/s]; nan if it was not found.
+    """Return the growth rate of a linear model: the real part of its dominant root [1/s].
 
     Parameters
     ----------
     model : DelaySystem or SampledSystem
         Linear model. An unknown step of a SampledSystem counts as 1 s.
     """
-    try:
-        if isinstance(model, DelaySystem):
-            return float(model.spectral_abscissa)
-        radius, step = float(model.spectral_radius), model.dt or 1.0
-    except ConvergenceError:
-        return np.nan
+    if isinstance(model, DelaySystem):
+        return float(model.spectral_abscissa)
+    radius, step = float(model.spectral_radius), model.dt or 1.0
     return float(np.log(radius) / step) if radius > 0.0 else -np.inf
 
 
@@ -302,7 +299,7 @@ def _verdicts(
         if isinstance(model, str) or model.verdict == "undecided":
             continue
         rate = growth_rate(model)
-        if not abs(rate) * (phase.end - phase.begin) >= _FOLDS:
+        if abs(rate) * (phase.end - phase.begin) < _FOLDS:
             continue
         for name in runs:
             converges = _has_converged(phase, name, tolerance)

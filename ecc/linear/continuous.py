@@ -265,6 +265,11 @@ class DelaySystem(ClosedLoop):
         roots = self.roots(1)
         return max(float(roots[0].real) if len(roots) else -inf, self.essential_abscissa)
 
+    @property
+    def dominant_root(self) -> complex:
+        """Rightmost root s, with Im s >= 0 [1/s], as of `roots(1)`."""
+        return complex(self.roots(1)[0])
+
     def roots(self, k: int) -> Complex:
         """Return the k rightmost roots, conjugates adjacent, verified by a count that none is missing.
 

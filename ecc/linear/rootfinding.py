@@ -16,7 +16,7 @@ from ecc.linear.characteristic import Characteristic, Complex, Real, fraction, i
 from ecc.linear.newton_iteration import distinct, newton, pair_weights
 from ecc.linear.quasipolynomial import QuasiPolynomial
 
-__all__ = ["rightmost", "starts"]
+__all__ = ["companion", "rightmost", "starts"]
 
 NDArrayInt = NDArray[np.int64]
 
@@ -257,7 +257,7 @@ def collocation(ch: Characteristic, order: int) -> Complex:
 
 
 def companion(ch: Characteristic) -> Complex:
-    """Return log z of the eigenvalues of the full companion matrix; for short delays only."""
+    """Return log z of the eigenvalues of the full companion matrix, by decreasing |z|; for short delays only."""
     n, longest = ch.size, int(ch.longest)
     matrix = np.eye(n * longest, k=-n)
     for delay, block in zip(ch.delays, ch.constant, strict=True):

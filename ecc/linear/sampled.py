@@ -12,11 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc._support.arguments import check_arguments, shown
+from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import Complex, Rational, Real, Terms
 from ecc.linear.loops import ClosedLoop
+from ecc.linear.rootfinding import companion
 from ecc.linear.systems import merge, rational_sums, read_delays, read_matrices, read_notes
 
 __all__ = ["SampledSystem", "from_control"]
+
+_SEVERAL = 4  # states from which on eigenvalues replace the search for a dominant root; fewer have multiple roots
+_MAX_COMPANION = 1500  # rows of a companion matrix whose eigenvalues are computed: about a second
 
 
 @check_arguments
@@ -138,14 +143,39 @@ class SampledSystem(ClosedLoop):
     def spectral_radius(self) -> float:
         """Largest |z| over the roots; 0 if every solution ends after finitely many steps.
 
-        Without delays it is that of one matrix, by its eigenvalues; otherwise it is proven by a count (`roots`).
+        Without delays it is that of one matrix, by its eigenvalues; otherwise it is proven by a count (`roots`). If the
+        count is undecided, it is that of `dominant_root`.
         """
         largest = 0.0
         for part, _ in self.blocks:
             plain = not np.any(part.matrices[part.delays > 0.0])
-            moduli = np.abs(np.linalg.eigvals(part.matrices.sum(axis=0)) if plain else part.roots(1))
+            try:
+                moduli = np.abs(np.linalg.eigvals(part.matrices.sum(axis=0)) if plain else part.roots(1))
+            except ConvergenceError as error:
+                eigenvalue = _eigenvalue(part)
+                if eigenvalue is None:
+                    raise error from None
+                moduli = np.abs([eigenvalue])
             largest = max(largest, *moduli.tolist(), 0.0)
         return largest
+
+    @property
+    def dominant_root(self) -> complex:
+        """Root z of largest |z|, with Im z >= 0; 0 if every solution ends after finitely many steps.
+
+        Of several states with up to 1500 delayed values together it is an eigenvalue of their companion matrix, which
+        takes less time than a search along a circle and is not verified by a count. Otherwise it is `roots(1)`.
+
+        Raises
+        ------
+        ConvergenceError
+            The search finds no root.
+        """
+        found = [0j]
+        for part, _ in self.blocks:
+            eigenvalue = _eigenvalue(part) if part.size >= _SEVERAL else None
+            found += part.roots(1).tolist() if eigenvalue is None else [eigenvalue]
+        return complex(max(found, key=abs))
 
     @property
     def deadbeat_steps(self) -> int | None:
@@ -199,6 +229,15 @@ class SampledSystem(ClosedLoop):
         z = np.exp(s)
         z[np.abs(np.abs(s.imag) - np.pi) == 0.0] = -np.exp(s.real[np.abs(np.abs(s.imag) - np.pi) == 0.0])
         return np.asarray(z)
+
+
+def _eigenvalue(system: SampledSystem) -> complex | None:
+    """Return the largest eigenvalue of the companion matrix with Im z >= 0, or None if the matrix is too large."""
+    ch = system.characteristic_matrix
+    if ch.size * ch.longest > _MAX_COMPANION:
+        return None
+    largest = np.exp(companion(ch)[:1]) if ch.longest > 0.0 else np.zeros(1)
+    return complex(largest[0]) if len(largest) else 0j
 
 
 @check_arguments

@@ -21,7 +21,6 @@ from math import inf, log, nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import quantity_text, value_text
@@ -33,7 +32,6 @@ from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError, EccError, LinearizationError
 from ecc.laws.arguments import takes
 from ecc.linear import DelaySystem, SampledSystem
-from ecc.linear.systems import LinearSystem
 from ecc.loops.closed_loop import has_clockings, has_granted_windows, linearize
 from ecc.loops.constant_reports import linearize_constant_reports
 from ecc.models import all_protocols
@@ -49,7 +47,6 @@ _TIMES = ("continuous", "discrete", "hybrid")
 _CLOCKINGS = {"ack": "ACK-clocked", "rate": "paced"}
 _ALONG = 1e-6  # distance from 0, as a share of the distance of other roots, of a computed root along a set
 _ROOTS = 4  # roots that are computed in addition to those along a set
-_MANY, _MAX_STATES = 4, 1500  # states of a recurrence, and of its companion matrix, whose eigenvalues are used
 System = DelaySystem | SampledSystem
 
 
@@ -381,7 +378,7 @@ def _at_equilibrium(system: System) -> _Row:
     """Return the row of a linear model at an equilibrium."""
     notes = []
     try:
-        dominant = _dominant(system)
+        dominant = system.dominant_root
     except ConvergenceError as error:
         dominant = complex(nan, nan)
         notes.append(f"the dominant root was not found ({error})")
@@ -400,27 +397,6 @@ def _at_equilibrium(system: System) -> _Row:
         _gain_margin(system, verdict),
         "; ".join([cycle, *notes] if cycle else notes),
     )
-
-
-def _dominant(system: System) -> complex:
-    """Return the dominant root; of recurrences with several states as an eigenvalue of their companion matrices."""
-    sizes = [part.size * (int(part.delays.max(initial=0.0)) + 1) for part, _ in system.blocks]
-    if not system.sampling[0] or system.size < _MANY or max(sizes) > _MAX_STATES:
-        roots = system.roots(1)
-        return complex(roots[0]) if len(roots) else 0j
-    roots = np.concatenate([_eigenvalues(part, size) for (part, _), size in zip(system.blocks, sizes, strict=True)])
-    return complex(roots[np.abs(roots).argmax()])
-
-
-def _eigenvalues(system: LinearSystem, states: int) -> NDArray[np.complex128]:
-    """Return the eigenvalues, with imaginary part >= 0, of the companion matrix of a recurrence with `states` rows."""
-    n = system.size
-    companion = np.eye(states, k=-n)
-    companion[:n] = 0.0
-    for matrix, delay in zip(system.matrices, system.delays.astype(int).tolist(), strict=True):
-        companion[:n, n * delay : n * (delay + 1)] += matrix
-    roots = np.linalg.eigvals(companion)
-    return np.asarray(roots[roots.imag >= 0.0], dtype=np.complex128)
 
 
 def _has_cycle(system: System) -> bool:

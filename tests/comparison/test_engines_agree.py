@@ -66,7 +66,9 @@ def check_reports(found, phases, unexplained=False):
         moves = float((np.ptp(smooth, axis=1) / smooth.mean(axis=1)).max())
         of_phase = rows[(rows["begin"] == phase.begin) & (rows["quantity"] == "stability")]
         for time, model in models.items():
-            if isinstance(model, str) or not abs(growth_rate(model)) * (phase.end - phase.begin) >= 3.0:
+            if isinstance(model, str) or model.verdict == "undecided":
+                continue
+            if abs(growth_rate(model)) * (phase.end - phase.begin) < 3.0:
                 continue
             told = set(of_phase.loc[of_phase["first"] == time, "second"])
             if (model.is_stable and moves > 0.3) or (not model.is_stable and moves < 0.04):
