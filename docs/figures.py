@@ -68,7 +68,7 @@ EXAMPLES = {
     "telemetry_paced": "docs/telemetry.md",
     "tutorial_control": "docs/tutorial_control.md",
 }
-"""File of a figure: the page that shows it after the Python block that ends with this `figure`."""
+"""File of a figure: the page that shows it after the Python block that ends with this `figure`; README, before it."""
 HEIGHTS = {"qlog": 590}
 """Pixels, of figures with more panels than two."""
 
@@ -102,19 +102,31 @@ def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> Non
 
 
 def example(name: str) -> go.Figure:
-    """Return the figure of an example of a page, by running the block before the picture.
+    """Return the figure of an example of a page, by running its block.
 
     Parameters
     ----------
     name : str
         Of the figure.
     """
-    page = EXAMPLES[name]
-    text = (Path(__file__).parents[1] / page).read_text(encoding="utf-8").partition(f"{name}.png)")[0]
-    block = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)[-1]
     scope: dict[str, object] = {}
-    exec(compile(block, page, "exec"), scope)
+    exec(compile(block(name), EXAMPLES[name], "exec"), scope)
     return go.Figure(scope["figure"])
+
+
+def block(name: str) -> str:
+    """Return the block of Python before the picture of an example, or the first after it if there is none before.
+
+    Parameters
+    ----------
+    name : str
+        Of the figure.
+    """
+    text = (Path(__file__).parents[1] / EXAMPLES[name]).read_text(encoding="utf-8")
+    before, after = (
+        re.findall(r"^```python\n(.*?)^```$", part, re.MULTILINE | re.DOTALL) for part in text.split(f"{name}.png)", 1)
+    )
+    return before[-1] if before else after[0]
 
 
 if __name__ == "__main__":

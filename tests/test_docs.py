@@ -301,6 +301,12 @@ def test_every_figure_has_a_command_that_its_page_names():
     assert set(made) <= set(shown)
 
 
+def test_every_figure_of_an_example_has_a_block_that_makes_it():
+    figures = runpy.run_path(str(ROOT / "docs" / "figures.py"))
+    for name in figures["EXAMPLES"]:
+        assert re.search(r"^figure\b", figures["block"](name), re.MULTILINE), name
+
+
 def test_the_pages_that_show_code_are_there():
     assert {"ensembles", "packet_runs", "your_own_protocol"} <= {page.stem for page in PAGES}
 
