@@ -283,7 +283,7 @@ class _Panel:
             return
         few = count <= _NAMED
         copies = self._copies(values) if few else set()
-        buckets = buckets_for(max(self.shares, 1) * count)
+        buckets = buckets_for(self.shares * count)
         for k, (name, color) in enumerate(zip(names, self.tones, strict=True)):
             shared = {} if few else {"legendgroup": f"{count} {group}"}
             entry = {
