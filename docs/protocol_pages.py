@@ -151,6 +151,8 @@ def _overview(cls: type[Protocol], protocol: Protocol, module: str) -> list[str]
         ),
         ("linear models", ", ".join(loop.times) if loop.linear is None else _escaped(f"no: {loop.linear}")),
     ]
+    if type(protocol).has_hosts():
+        rows.append(("verdicts", "[of all linear models, on a reference network](../../models.md)"))
     if pages := NARRATIVE.get(cls.__name__):
         rows.append(("pages", ", ".join(_link(name) for name in pages)))
     return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]

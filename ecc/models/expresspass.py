@@ -53,6 +53,7 @@ from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
 from ecc.contract.reference import ReferenceLoop
 from ecc.errors import LinearizationError
+from ecc.models.shared.cycles import cycle_of
 from ecc.network.network import Flow, Link, Network
 
 CREDIT, DATA, PAYLOAD = 84, 1538, 1460  # bytes: a credit and a full packet with all overhead of a wire; its payload
@@ -366,22 +367,18 @@ class ExpressPass(Protocol):
             capacities=[float(link.capacity) for link in network.links],
         )
         x = self.alpha * self.max_rate
-        state: list[Any] = [value for _ in routes for value in (self.max_rate - x, self.w_init, 0, 0.0, x)]
-        for _ in range(SETTLING):
-            state = rtt_of_credits(state, p)
-        later, rounds = rtt_of_credits(state, p), 1
-        while not _are_same(state, later):
-            if rounds == MAX_CYCLE:
-                raise LinearizationError(
-                    f"ExpressPass has no cycle here: rates do not repeat within {MAX_CYCLE} RTTs, after {SETTLING} RTTs"
-                )
-            later, rounds = rtt_of_credits(later, p), rounds + 1
+        start = [value for _ in routes for value in (self.max_rate - x, self.w_init, 0, 0.0, x)]
+        states, closed = cycle_of(lambda state: rtt_of_credits(state, p), start, SETTLING, MAX_CYCLE, SAME)
+        if not closed:
+            raise LinearizationError(
+                f"ExpressPass has no cycle here: rates do not repeat within {MAX_CYCLE} RTTs, after {SETTLING} RTTs"
+            )
         return RoundMap(
             rtt_of_credits,
-            tuple(state),
+            tuple(states[0]),
             p,
             duration=float(rtts.max()),
-            rounds=rounds,
+            rounds=len(states),
             notes=("flows update together, and jitter and single credits are omitted",),
             one_sided="a flow at its maximum rate can only decrease: derivatives are those for decreases",
         )
@@ -432,10 +429,6 @@ def rtt_of_credits(state: Sequence[Any], p: Any) -> list[Any]:
         x_next, w_next, is_low = moved(x, w, was_low, loss, y, p)
         after += [max(p.max_rate - x_next, 0.0), w_next, is_low, 1.0 - passed[flow] / x, passed[flow]]
     return after
-
-
-def _are_same(state: Sequence[Any], other: Sequence[Any]) -> bool:
-    return all(abs(a - b) <= SAME * max(abs(a), abs(b)) for a, b in zip(state, other, strict=True))
 
 
 def _order_of_links(routes: Sequence[Sequence[int]]) -> list[int]:

@@ -69,6 +69,7 @@ from ecc.contract.reference import ReferenceLoop
 from ecc.errors import LinearizationError
 from ecc.models import monitor_intervals
 from ecc.models.shared import delivery_rate, windows
+from ecc.models.shared.cycles import cycle_of
 from ecc.network.network import Network
 
 STARTING, PROBING, MOVING = range(3)
@@ -299,19 +300,15 @@ class Vivace(windows.WindowProtocol):
         p = averaged.p
         start = {"x": x, "state": PROBING, "direction": 0, "confidence": 0, "boundary": 0}
         of_flow = [{**start, "utility": 0.0, "utility_rate": 0.0}[name] for name in map_fields(p)]
-        state: list[Any] = [*(of_flow * p.flows), queue]
-        for _ in range(SETTLING):
-            state = round_of_probes(state, p)
-        later, intervals, rounds = round_of_probes(state, p), intervals_of(state[1], p) + 1, 1
-        while rounds < MAX_CYCLE and not is_same(state, later):
-            intervals += intervals_of(later[1], p) + 1
-            later, rounds = round_of_probes(later, p), rounds + 1
+        begin = [*(of_flow * p.flows), queue]
+        states, _ = cycle_of(lambda state: round_of_probes(state, p), begin, SETTLING, MAX_CYCLE, SAME)
+        intervals = sum(intervals_of(state[1], p) + 1 for state in states)
         return RoundMap(
             round_of_probes,
-            tuple(state),
+            tuple(states[0]),
             p,
-            duration=intervals * p.interval / rounds,
-            rounds=rounds,
+            duration=intervals * p.interval / len(states),
+            rounds=len(states),
             notes=("flows probe at the same time, the higher rate first",),
             averaged=averaged,
             one_sided="an empty queue can only grow: derivatives are those for increases of the queue",
@@ -636,11 +633,6 @@ def intervals_of(state: int, p: Any) -> int:
 def map_fields(p: Any) -> tuple[str, ...]:
     """Return the fields of a flow that are states of the map per round."""
     return FIELDS if p.form == 0.0 else (*FIELDS, *USPACE_FIELDS)
-
-
-def is_same(state: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Return whether two states of the map per round are equal, up to rounding errors."""
-    return all(abs(a - b) <= SAME * max(abs(a), abs(b)) for a, b in zip(state, other, strict=True))
 
 
 def averaged_increase(state: Sequence[Any], p: Any) -> list[Any]:
