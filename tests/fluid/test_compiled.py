@@ -31,7 +31,8 @@ made = []
 with event.install_listener("numba:compile", Counter()):
     for kind in (models.RCP, models.XCP, models.JetMax, models.MKC, models.NewReno):  # a kernel each
         fluid.simulate(Scenario(Network.dumbbell("10 Mb/s", [0.1]), kind(), 2.0))
-    fluid.simulate(Scenario(Network.dumbbell("10 Mb/s", [0.1]), models.QIRCP(), 2.0), time="discrete")
+    for kind in (models.QIRCP, models.FAST, models.TIMELY):
+        fluid.simulate(Scenario(Network.dumbbell("10 Mb/s", [0.1]), kind(), 2.0), time="discrete")
     fluid.solve_dde(lambda t, y, ylag: -ylag[0], (0.0, 3.0), [1.0], [1.0])
 print(sorted({name for name in made if name.startswith("ecc.fluid.") and name != "ecc.fluid.dde.callbacks"}))
 """
