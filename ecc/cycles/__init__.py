@@ -1,0 +1,1 @@
+"""Limit cycles of closed loops, with the multipliers of deviations from them."""
