@@ -379,6 +379,7 @@ def test_simulate_reports_rates_and_queues(engine, scenario, capsys):
     assert summary["transfers"]["rows"] == 0 and "transfers" not in table
 
 
+@pytest.mark.slow
 def test_simulate_and_sweep_take_the_time_of_fluid_runs(scenario, tmp_path, capsys):
     folder = tmp_path / "out"
     folder.mkdir()
@@ -654,6 +655,7 @@ def test_stability_without_a_network_prints_the_verdicts_on_the_reference_loop(c
     assert (model["object"], model["dominant"], model["stable"]) == ("cycle", None, None)
 
 
+@pytest.mark.slow
 def test_sweep_measures_each_run_and_goes_on_from_its_store(scenario, tmp_path, capsys):
     arguments = ["sweep", scenario, "--vary", "protocol.gamma=0.5,0.9", "--vary", "links.*.capacity=10 Mb/s,20 Mb/s"]
     options = ["--metric", "utilization", "--metric", "rate", "--between", "1:2", "--jobs", "1", "--json"]
@@ -719,6 +721,7 @@ def test_an_interrupted_sweep_prints_no_row_of_what_was_not_run(scenario, capsys
     assert interrupted(0).out == ""
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_writes_a_partial_table_wherever_it_goes(scenario, tmp_path, capsys, monkeypatch):
     found = ecc.sweep(lambda **point: 1.0, {"seed": [1]}).rename(value="utilization").assign(error=("seed", [""]))
 

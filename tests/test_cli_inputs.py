@@ -237,6 +237,7 @@ WORDS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.sampled_from(["simulate", "sweep", "stability", "claims"]), st.lists(WORDS, max_size=5))

@@ -40,6 +40,7 @@ DEAR = (
     "fabrics",
     "gallery",
     "live",
+    "packet_runs",
     "queue_disciplines",
     "real_tcp",
     "tutorial_control",

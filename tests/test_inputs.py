@@ -53,6 +53,7 @@ def test_good_arguments_are_taken(tmp_path, monkeypatch):
         assert tally.counts[expected] == 1, (entry.name, tally)
 
 
+@pytest.mark.slow
 def test_none_what_is_too_large_and_what_fills_lines_are_refused_everywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tally = inputs.Tally()

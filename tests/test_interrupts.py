@@ -118,6 +118,7 @@ def test_an_interrupted_sweep_says_so_at_once_and_keeps_what_is_done(scenario, t
     assert "not run" not in printed and len(Store(store)) == 4  # what was not run has no row
 
 
+@pytest.mark.slow
 def test_sigterm_writes_the_checkpoint_that_was_asked_for(scenario, tmp_path):
     saved = tmp_path / "run.ckpt"
     with advancing(
@@ -237,6 +238,7 @@ def test_standard_output_on_a_full_disk():
     assert done.stderr == "ecc: standard output cannot be written: No space left on device\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_ctrl_c_during_the_imports_is_answered(share, scenario):
     process = start(["simulate", scenario("100000 s")])

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from sources import parsed
 
 ROOT = Path(__file__).parents[1]
 AT_MOST = {
@@ -39,8 +40,7 @@ MAX_FRAGMENTS, MAX_COMMENTS, MAX_PRONOUNS = 20, 20, 60
 
 @cache
 def sources() -> dict[Path, tuple[str, ast.Module]]:
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "ecc").rglob("*.py"))}
-    return {path: (text, ast.parse(text)) for path, text in texts.items()}
+    return {path: parsed(path) for path in sorted((ROOT / "ecc").rglob("*.py"))}
 
 
 @cache

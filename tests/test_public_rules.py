@@ -61,6 +61,7 @@ def test_no_parameter_is_the_main_parameter(name):
     assert one.default is OTHER_PARAMETERS.get(name)
 
 
+@pytest.mark.slow
 def test_the_main_parameter_is_the_one_that_the_protocol_declares():
     emkc = ecc.models.EMKC()
     assert emkc.main_parameter == "beta"

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from sources import parsed
 
 PACKAGE = Path(__file__).parents[1] / "ecc"
 MAX_LINES = 80
@@ -40,7 +41,7 @@ def lengths() -> dict[str, int]:
                 visit(child, name)
 
     for path in sorted(PACKAGE.rglob("*.py")):
-        visit(ast.parse(path.read_text(encoding="utf-8")), path.relative_to(PACKAGE).as_posix())
+        visit(parsed(path)[1], path.relative_to(PACKAGE).as_posix())
     return by_name
 
 

@@ -121,6 +121,7 @@ def dominant(time, signal):
     return np.log(z[np.argmax(z.imag)]) / (time[1] - time[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clocking", ["rate", pytest.param("ack", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", LOOPS)
 def test_growth_and_frequency_are_those_of_the_linear_model_on_both_sides_of_its_boundary(name, clocking):

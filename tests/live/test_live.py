@@ -78,6 +78,7 @@ def test_links_are_served_as_in_packets(impairments):
     assert found[0] == pytest.approx(found[1], rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_run_with_late_packets_is_repeated_and_marked():
     scenario = Scenario(Network.dumbbell("1 Mb/s", rtts=[0.05]), QIRCP(), duration=0.5)
     run = ecc.live.simulate(scenario, lateness=1e-9, attempts=2)

@@ -154,6 +154,7 @@ PLAYED += [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "net", "hosts"), PLAYED)
 def test_hybrid_models_are_the_laws_played_in_time(protocol, net, hosts):
     """The dominant root is an exponent of the deviations, up to the grid: 3e-3 relative, 1e-5 in most cases."""
@@ -276,6 +277,7 @@ def scaled(protocol, factor):
     return replace(protocol, **changed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time", ["discrete", "hybrid"])
 @pytest.mark.parametrize(
     ("protocol", "rtts", "longest"),

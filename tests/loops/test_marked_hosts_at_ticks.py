@@ -180,6 +180,7 @@ STATEFUL = {  # hosts with states, and disciplines of an interval T
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clocking", ["ack", "rate"])
 @pytest.mark.parametrize("name", STATEFUL)
 def test_hosts_with_states_over_short_intervals_are_the_continuous_model(name, clocking):

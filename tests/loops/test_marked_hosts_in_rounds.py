@@ -403,6 +403,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clocking", ["ack", "rate"])
 @pytest.mark.parametrize("name", PAIRS)
 def test_many_updates_per_rtt_are_the_continuous_model_to_first_order(name, clocking):

@@ -246,6 +246,7 @@ def test_the_long_term_bound_grows_by_one_two_four_packets_a_round():
     assert grown == [1, 2, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "protocol",
     [

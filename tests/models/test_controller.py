@@ -179,6 +179,7 @@ def test_the_example_fills_its_link_and_shows_its_variables(aimd: str) -> None:
     assert steeper.drops.sum() > run.drops.sum()
 
 
+@pytest.mark.slow
 def test_conformance_finds_its_answers_its_parameters_and_its_variables_by_name(aimd: str) -> None:
     mine = controller.load(aimd)()
     lacking = ecc.conform.run(mine, ["cubic-timeout"]).findings[0].reason
@@ -189,6 +190,7 @@ def test_conformance_finds_its_answers_its_parameters_and_its_variables_by_name(
     assert found.first is not None and found.first.hook == "on_loss"
 
 
+@pytest.mark.slow
 def test_it_may_be_the_reference_of_a_protocol_that_draws_no_random_numbers(tmp_path: Path) -> None:
     found = ecc.conform.compare(NewReno(transport="sack", initial=4), controller.load(built(tmp_path, NEWRENO))())
     assert found.first is None and len(found.time) > 1000
@@ -383,6 +385,7 @@ FAULTING = SMALLEST.replace("_on_ack(void *state,", "_on_ack_of(void *state,") +
 )
 
 
+@pytest.mark.slow
 def test_a_fault_in_a_run_says_where_it_was(tmp_path: Path) -> None:
     library = built(tmp_path, FAULTING)
     path = tmp_path / "scenario.toml"

@@ -53,6 +53,7 @@ DEAR = ("RCP", "PIQIRCP", "MKC", "XCP", "MaxNet", "DCQCN", "PatchedTIMELY", "HPC
 """Protocols of many gains, or of costly equilibria, whose models take seconds together."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [

@@ -145,6 +145,7 @@ def test_dcqcn_begins_with_the_queue_of_its_equilibrium():
     assert abs(float(run.queue_mean.mean()) - queues_of(RACK, protocol)[0]) < 4000
 
 
+@pytest.mark.slow
 def test_both_engines_begin_alike_and_a_checkpoint_changes_nothing(tmp_path):
     scenario = Scenario(FOUR, over(CUBIC(ecn=True), RED(mark=True, min_threshold=5, max_threshold=60)), 0.2)
     whole, twin = (

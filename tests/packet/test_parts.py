@@ -270,6 +270,7 @@ def test_threads_change_nothing_for_any_protocol(name: str) -> None:
     assert_threads_change_nothing(Scenario(LOT, PROTOCOLS[name](), 1.5, seed=3), 3, record=("env.rate",))
 
 
+@pytest.mark.slow
 def test_records_of_links_and_flows_and_histograms_come_from_the_part_that_has_them() -> None:
     scenario = Scenario(LOT, ecc.models.RCP(), 2.0)
     assert_threads_change_nothing(scenario, 4, record=("link.R", "env.rtt", "flow.bottleneck"))

@@ -90,6 +90,7 @@ def test_duplicate_acks_of_overtaken_packets_halve_windows_in_vain():
         assert found[transport, 3][1] < 0.7 * found[transport, 30][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [RCP(), DCTCP(), NewReno(transport="sack")], ids=lambda p: type(p).__name__)
 @pytest.mark.parametrize("spraying", ["round robin", "random"])
 def test_engines_threads_and_checkpoints_agree(protocol, spraying, tmp_path):

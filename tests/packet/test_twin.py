@@ -151,6 +151,7 @@ def assert_equal(engine: Engine, twin: Twin, *states: list[np.void] | np.ndarray
             np.testing.assert_array_equal(engine.samples[name], values, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @FEW
 @given(case=cases(pauses=True))

@@ -33,6 +33,7 @@ def _cases(names):
     return [pytest.param(name, marks=[pytest.mark.slow] if name in ("MKC", "EMKCAVQ") else []) for name in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _cases(sorted(set(all_protocols()) - WITHOUT - RELAYS - SHORT - ROUNDS)))
 def test_every_protocol_with_a_linear_model_has_an_interval_around_its_own_main_parameter(name, capsys):
     assert main(["stability", name, "--rtt", "100ms", "--json"]) == 0
@@ -208,6 +209,7 @@ def test_the_interval_of_rcp_on_three_links_in_three_lines(capsys):
         assert all(loop.proven for loop in switched.loops) is proven
 
 
+@pytest.mark.slow
 def test_a_signed_queue_is_marked_where_nothing_is_known_of_the_switched_loop_too():
     net = ecc.Network.dumbbell("100 Mb/s", ["100 ms", "200 ms"])
     found = analyze(ecc.models.XCP(), net, certify=False)

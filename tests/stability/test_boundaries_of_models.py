@@ -223,6 +223,7 @@ def test_linear_models_lose_stability_at_the_derived_gain_on_many_networks(name,
     agrees_with_linear_model(name, data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_FLUID)
 @settings(max_examples=1, phases=PHASES)
 @given(st.data())

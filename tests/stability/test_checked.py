@@ -104,6 +104,7 @@ def test_verdicts_and_margins_do_not_compute_the_second_model(monkeypatch):
         system.with_notes("one").notes  # noqa: B018
 
 
+@pytest.mark.slow
 def test_critical_gain_reports_the_paced_limit_and_a_subcritical_bifurcation():
     windows = critical_gain(FAST(), Network.dumbbell("100 Mb/s", [0.1] * 2), "gamma")
     assert windows.value == inf and windows.other.value == pytest.approx(0.72359, abs=1e-5)
@@ -120,6 +121,7 @@ def test_critical_gain_reports_the_paced_limit_and_a_subcritical_bifurcation():
     assert critical_gain(QIRCP(), ONE, "alpha").notes == ()
 
 
+@pytest.mark.slow
 def test_analyze_and_the_command_report_both_clockings_of_a_custom_protocol(tmp_path, capsys):
     path = tmp_path / "eager.py"
     path.write_text(CUSTOM)

@@ -45,6 +45,7 @@ def test_bound_is_below_and_near_the_gain_of_the_step_response(alpha):
     assert empty_queue_bound(alpha, [7.0, 7.0]) == pytest.approx(empty_queue_bound(alpha), rel=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.floats(0.38, 1.3), st.lists(st.floats(0.1, 1.0), min_size=1, max_size=4))
 def test_finer_enclosures_are_tighter_and_contained(alpha, rtts):

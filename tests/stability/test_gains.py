@@ -92,6 +92,7 @@ def test_jumps_of_delays_in_steps_hide_no_range_of_intervals():
         assert grows(interval) is not any(low < interval < high for low, high in found.stable_ranges), interval
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("time", "value", "most"),
     [

@@ -48,6 +48,7 @@ def test_runs_may_be_made_elsewhere_and_a_bracket_moves_apart_to_hold_the_bounda
     assert len(made) == len(set(made)) <= (4 if edge == 1.001 else 12) and made[0] == 0.98
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "rtts"),
     [

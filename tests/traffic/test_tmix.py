@@ -181,6 +181,7 @@ def test_thinning_keeps_connections_whole_and_a_share_of_the_load():
     assert thin(vectors, 1.0) == vectors
 
 
+@pytest.mark.slow
 def test_synthetic_connections_are_as_stated():
     given = Synthetic.edn("80 Mb/s")
     assert given.loads == pytest.approx([19e6, 80e6], rel=1e-3)  # the median is whole bytes

@@ -184,6 +184,7 @@ LOOPS = [(name, place) for name in GAINS for place in ("equal", "unequal")]
 LOOPS += [(name, "lot") for name in ("MKC", "Kelly", "JetMax")]  # overloads of the others lose data on the way
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "place"), LOOPS)
 def test_perturbations_move_as_the_equations_written_out_on_both_sides_of_the_limit(name, place):
     protocol, gain, low, high = GAINS[name]
@@ -322,6 +323,7 @@ SAME: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAME)
 def test_without_ticks_nothing_changes(name):
     network = Network.dumbbell("30 Mb/s", [0.05, 0.08], starts=[0.0, 1.0], buffer="100 kB", packet_size=1000)
