@@ -628,6 +628,14 @@ class Protocol:
         return None
 
     @property
+    def cycle_loop(self) -> ReferenceLoop | None:
+        """The network of `ecc.stability.limit_cycle` if none is named; None: that of `reference_loop`.
+
+        Declared if the cycle needs another network, for example a finite buffer for a sawtooth driven by losses.
+        """
+        return None
+
+    @property
     def operating_range(self) -> OperatingRange:
         """The networks that the protocol is made for; a class attribute of this name applies to all variants."""
         return OperatingRange()

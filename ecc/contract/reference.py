@@ -28,6 +28,8 @@ class ReferenceLoop(NamedTuple):
         a drop-tail queue.
     settings : mapping
         Parameters of the discipline that differ from its defaults: name -> value.
+    buffer : int or None, bytes
+        Buffer of the link, for example 250_000. None: unlimited. Cycles that are driven by losses need a finite one.
     """
 
     capacity: float
@@ -36,13 +38,14 @@ class ReferenceLoop(NamedTuple):
     packet_size: int = 1500
     discipline: str = ""
     settings: Mapping[str, Any] = MappingProxyType({})
+    buffer: int | None = None
 
     def network(self) -> Network:
-        """Return the network: a link with an unlimited buffer and flows that last.
+        """Return the network: a link with the buffer of the loop, and flows that last.
 
         Examples
         --------
         >>> ReferenceLoop(1e9, (0.05, 0.05), "ours").network().n_flows
         2
         """
-        return Network.dumbbell(self.capacity, rtts=list(self.rtts), packet_size=self.packet_size)
+        return Network.dumbbell(self.capacity, list(self.rtts), self.buffer, packet_size=self.packet_size)

@@ -151,6 +151,7 @@ class Compound(hystart.SlowStartProtocol):
 
     no_equilibrium = windows.GROW_UNTIL_LOST
     reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "ours; PI2 with its default parameters", 1500, "PI2")
+    cycle_loop = ReferenceLoop(40e6, (0.05,) * 2, "ours; a buffer of a bandwidth-delay product", buffer=250_000)
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, beta=None, k=None, gamma=None, zeta=None, low_window=0.0)

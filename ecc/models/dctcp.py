@@ -84,6 +84,14 @@ class DCTCP(windows.WindowProtocol):
         "RampMarking",
         {"min_threshold": 40.0, "max_threshold": 80.0},
     )
+    cycle_loop = ReferenceLoop(
+        10e9,
+        (100e-6,) * 10,
+        "DCTCP sec. 3.3: 10 Gb/s, 100 us, marks from 40 packets on",
+        1500,
+        "StepMarking",
+        {"threshold": 40.0},
+    )
 
     def __post_init__(self) -> None:
         check_number(self, g=None)

@@ -59,6 +59,7 @@ class NewReno(hystart.SlowStartProtocol):
         "PI",
         {"reference": 200.0},
     )
+    cycle_loop = ReferenceLoop(40e6, (0.05,) * 2, "ours; a buffer of a bandwidth-delay product", buffer=250_000)
 
     @classmethod
     def linux(cls, **parameters: Any) -> Self:

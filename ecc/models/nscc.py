@@ -168,6 +168,14 @@ class NSCC(Protocol):
             {"min_threshold": 0.2 * pipe, "max_threshold": 0.8 * pipe},
         )
 
+    @property
+    def cycle_loop(self) -> ReferenceLoop:
+        """The reference loop with a step at its lower threshold, 20 % of the bandwidth-delay product."""
+        pipe = self.line_rate * self.network_rtt / (8.0 * 4096)
+        source = "ours; the network of the reference loop over a step"
+        settings = {"threshold": 0.2 * pipe}
+        return ReferenceLoop(self.line_rate, (self.network_rtt,) * 4, source, 4096, "StepMarking", settings)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "line_rate", as_rate(self.line_rate, "line_rate"))
         check_number(

@@ -141,6 +141,14 @@ class Prague(windows.WindowProtocol):
         "PI2",
         {"mark": True, "target": 0.015, "interval": 0.016, "alpha": 41.0 / 256.0, "beta": 819.0 / 256.0},
     )
+    cycle_loop = ReferenceLoop(
+        40e6,
+        (0.025,) * 4,
+        "ours; the network of the reference loop over a step",
+        1500,
+        "StepMarking",
+        {"threshold": 14.0},
+    )
 
     def __post_init__(self) -> None:
         check_number(self, g=None, min_rate=as_rate)

@@ -9,8 +9,9 @@ By topic:
     Boundaries: `stable_interval`, around the present value of a parameter; `critical_gain`; `stability_map` (over two
         parameters); `hopf` (the kind of bifurcation at the boundary: a small stable cycle, or a jump to a large cycle);
         `safe_perturbation` (the size of perturbations that die out).
-    Limit cycles: `relay_cycle` (of a source that switches like a relay); `marking_cycle` (of hosts with step marking,
-        and with RED beyond its stability limit); `target_cycle` (of hosts that keep a delay at a target).
+    Limit cycles: `limit_cycle` (of any loop, with the multipliers of deviations); `relay_cycle` (of a
+        source that switches like a relay); `marking_cycle` (of hosts with step marking, and with RED beyond its
+        stability limit); `target_cycle` (of hosts that keep a delay at a target).
     RTT distributions: `worst_rtt_distribution`, which loses stability first among all with the same mean, and
         `is_stable_for_all_rtts`; `local_margin`, the change of the stability limit by a small spread of equal RTTs;
         `critical_rtt_ratio`, `is_stable_up_to_ratio`: for XCP, if the ratio of the largest to the mean RTT is bounded.
@@ -29,6 +30,8 @@ By topic:
         from which it grows; `check_boundary`: limits of all linear models against runs on both sides of each.
 """
 
+from ecc.cycles.closed_loop import limit_cycle
+from ecc.cycles.limit_cycle import LimitCycle
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
 from ecc.stability.analysis import Analysis, ModelAnalysis, StableInterval, analyze, stable_interval
 from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment, water_filled
@@ -81,6 +84,7 @@ __all__ = [
     "Hopf",
     "LeastDecay",
     "IsolatedLink",
+    "LimitCycle",
     "MarkingCycle",
     "MeasuredBoundary",
     "NetworkRange",
@@ -119,6 +123,7 @@ __all__ = [
     "is_stable_up_to_ratio",
     "classify_stability",
     "least_decay",
+    "limit_cycle",
     "isolated_links",
     "local_margin",
     "marking_cycle",

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ecc._support.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments
 from ecc._support.display import quantity_text, value_text
 from ecc._support.reports import ProgressCallback, Step
 from ecc.contract.assignment import ProtocolAssignment, read_protocol
 from ecc.contract.equilibrium import Equilibrium, EquilibriumSet
 from ecc.contract.kinds import Kind, kind_of, kind_of_laws, sets_windows
 from ecc.contract.protocol import Protocol
+from ecc.cycles.reference_cases import case_on, host_of, named_protocol
 from ecc.errors import ConvergenceError, EccError, LinearizationError
 from ecc.laws.arguments import takes
 from ecc.linear import DelaySystem, SampledSystem
@@ -108,18 +109,10 @@ def verdicts(
     """
     import pandas as pd
 
-    from ecc.scenario import protocol_class
-
-    if isinstance(protocol, str):
-        protocol = protocol_class(protocol)
-    if isinstance(protocol, type):
-        if not issubclass(protocol, Protocol):
-            raise TypeError(f"protocol must be a Protocol or a class of protocols, got {shown(protocol)}")
-        protocol = protocol()
-    loop, source = read_protocol(protocol), ""
+    loop, source = named_protocol(protocol), ""
     if network is None:
         loop, network = reference_case(loop)
-        host = _host(loop)
+        host = host_of(loop)
         source = "ours" if host.reference_loop is None else host.reference_loop.source
     refused: dict[str, str] = {}
     subject, members = _subject(loop, network, refused)
@@ -207,24 +200,8 @@ def reference_case(
     >>> str(loop), network.n_flows
     ('NewReno over PI', 60)
     """
-    from ecc import queues
-
     loop = read_protocol(protocol)
-    host = _host(loop)
-    reference = host.reference_loop
-    if reference is None:
-        allowed = host.operating_range
-        capacity, rtt = (float(np.sqrt(low * high)) for low, high in (allowed.capacity, allowed.rtt))
-        return loop, Network.dumbbell(capacity, rtts=[rtt, rtt], packet_size=allowed.packet_size)
-    if reference.discipline and isinstance(loop, Protocol):
-        discipline = getattr(queues, reference.discipline)(packet_size=reference.packet_size, **reference.settings)
-        loop = ProtocolAssignment(loop, discipline)
-    return loop, reference.network()
-
-
-def _host(loop: Protocol | ProtocolAssignment) -> Protocol:
-    """Return the protocol, or that of the first flows of an assignment."""
-    return loop if isinstance(loop, Protocol) else loop.protocols[0]
+    return case_on(loop, host_of(loop).reference_loop)
 
 
 def _name(loop: Protocol | ProtocolAssignment) -> str:
@@ -355,7 +332,7 @@ def _clockings(subject: Protocol | ProtocolAssignment) -> tuple[str | None, ...]
 
 def _label(subject: Protocol | ProtocolAssignment, clocking: str | None) -> str:
     """Return the kind of loop in words, with the clocking and the queue discipline."""
-    host = _host(subject)
+    host = host_of(subject)
     kind: Kind | str = kind_of_laws(host)
     if clocking is not None and sets_windows(host) and host.paced_over <= 0.0:
         states = " with states" if kind is Kind.WINDOWS_WITH_STATES else ""
@@ -370,7 +347,7 @@ def _label(subject: Protocol | ProtocolAssignment, clocking: str | None) -> str:
 
 def _has_no_equilibrium(subject: Protocol | ProtocolAssignment) -> bool:
     """Return whether laws have no equilibrium, or refuse every linear model."""
-    host = _host(subject)
+    host = host_of(subject)
     return bool(host.no_equilibrium or host.linear_refusal or not host.times)
 
 
@@ -473,7 +450,7 @@ def _characteristic_matrix(system: System) -> Any:
 
 def _omits(subject: Protocol | ProtocolAssignment, time: str) -> str:
     """Return the effects that a model leaves out, as a clause."""
-    host, steps = _host(subject), list[str]()
+    host, steps = host_of(subject), list[str]()
     if isinstance(subject, Protocol) and kind_of_laws(subject) is Kind.ROUND_MAP:
         return "steps of hosts and routers, packets" if time == "continuous" else "times within a round, packets"
     hosts_step = sets_windows(host) or host.source_clock in ("rtt", "ack") or bool(host.fluid_form)

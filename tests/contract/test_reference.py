@@ -22,6 +22,14 @@ def test_every_protocol_has_a_reference_loop_with_its_source(name):
         getattr(queues, loop.discipline)(packet_size=loop.packet_size, **loop.settings)
 
 
+@pytest.mark.parametrize("name", [name for name, kind in PROTOCOLS.items() if kind().cycle_loop is not None])
+def test_a_cycle_loop_has_a_source_and_a_finite_buffer_or_a_discipline(name):
+    loop = PROTOCOLS[name]().cycle_loop
+    assert loop.source
+    assert (loop.buffer is not None) != bool(loop.discipline)
+    assert loop.network().links[0].buffer == loop.buffer
+
+
 def test_a_reference_loop_follows_the_parameters_of_a_variant():
     from ecc.models import HPCC
 
@@ -39,3 +47,4 @@ def test_a_custom_protocol_has_none_unless_it_declares_one():
         gain: float = 1.0
 
     assert Mine().reference_loop is None
+    assert Mine().cycle_loop is None

@@ -1,0 +1,80 @@
+"""The limit cycle of a closed loop: `limit_cycle` asks the methods of `METHODS` in turn.
+
+A method is a function of a loop, a network and a time ("continuous" or "discrete") that returns a `LimitCycle`. It
+declines a loop that it does not model by a `LinearizationError` with the reason, and one whose cycle it does not find
+by a `ConvergenceError`. The next method then gets the loop. To add a method, write its module in `ecc/cycles/` and add
+its function to `METHODS`, before the methods that are more general.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ecc._support.arguments import check_arguments, shown
+from ecc.contract.assignment import ProtocolAssignment
+from ecc.contract.protocol import Protocol
+from ecc.cycles.limit_cycle import LimitCycle
+from ecc.cycles.reference_cases import cycle_case, host_of, named_protocol
+from ecc.cycles.round_maps import round_map_cycle
+from ecc.errors import ConvergenceError, LinearizationError
+from ecc.network.network import Network
+
+__all__ = ["METHODS", "TIMES", "limit_cycle"]
+
+Loop = Protocol | ProtocolAssignment
+TIMES = ("continuous", "discrete")
+
+METHODS: tuple[Callable[[Loop, Network, str], LimitCycle], ...] = (round_map_cycle,)
+"""The methods, in the order in which they are asked: special ones first."""
+
+
+@check_arguments
+def limit_cycle(
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any] | type | str,
+    network: Network | None = None,
+    time: str = "continuous",
+) -> LimitCycle:
+    """Return the limit cycle of a closed loop, with the multipliers of deviations over a period.
+
+    Parameters
+    ----------
+    protocol : Protocol, ProtocolAssignment, mapping, class or str
+        Protocol; hosts and queue disciplines, {"flows": ..., "links": ...}, as for `Scenario`; or a class or its name,
+        for example "NewReno", for its default parameters.
+    network : Network, optional
+        None: the network of `cycle_loop` of the hosts, or else of their `reference_loop`, with its queue discipline.
+    time : str, optional
+        "continuous": of the fluid, with exact delays. "discrete": of the map from one round to the next.
+
+    Returns
+    -------
+    LimitCycle
+        Cycle of the first method of `ecc.cycles.closed_loop.METHODS` that finds one.
+
+    Raises
+    ------
+    ValueError
+        An unknown time or name.
+    LinearizationError
+        No method models the loop, or finds a cycle; the message has the reason of each method.
+
+    Examples
+    --------
+    >>> cycle = limit_cycle("Vivace", time="discrete")
+    >>> round(cycle.dominant.real, 4), cycle.stable
+    (0.8441, True)
+    """
+    if time not in TIMES:
+        raise ValueError(f"time must be one of {', '.join(TIMES)}, got {shown(time)}")
+    loop = named_protocol(protocol)
+    if network is None:
+        loop, network = cycle_case(loop)
+    reasons = dict[str, None]()
+    for method in METHODS:
+        try:
+            return method(loop, network, time)
+        except (LinearizationError, ConvergenceError) as error:
+            reasons[str(error)] = None
+    why = "; ".join(reasons) or "no method models its kind of loop"
+    raise LinearizationError(f"{type(host_of(loop)).__name__} has no computed cycle in {time} time: {why}")
