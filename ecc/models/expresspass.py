@@ -22,7 +22,17 @@ flows. On several links losses add up, and a flow over many links gets little (d
 `round_map` is this map on a network in which all RTTs are equal: credits that links pass, in their order, and losses
 that are known an RTT later. With two flows or more it has no fixed point. An increase leaves x unchanged at x = X only,
 where a flow accepts no loss, and several flows at X lose some. A decrease leaves it unchanged if (1 - L)(1 + T) >= 1,
-and L > T excludes that. The linear model is the derivative over the cycle.
+and L > T excludes that. The linear model in discrete time is the derivative over the cycle.
+
+In continuous time, flows on one link slide where L = T (Filippov): above it rates fall, below it they rise. With
+L = 1 - C/S and equal flows, xi = x/X solves 1 - C/(n xi X) = target (1 - xi). This is the only point where all flows
+slide, because L = T for each flow requires equal x. It is reached in finite time: with sigma_k = L - T(x_k),
+sigma' = M x', where M = L' 1 1^T + target/X I is positive definite, and x_k' has the opposite sign of sigma_k. Hence
+V = sum of |x_k'| |sigma_k| has V' = -x'^T M x' < 0 as long as the speeds |x_k'| are those of the point. A share s of
+RTTs has few losses, and keeps the rate constant:
+
+    s (w + 0.05 s) (1 - xi) = (1 - s) T^2 xi             y (1 + T) = (1 - T^2) x at L = T
+    w <- s (w + 0.05 s) + (1 - s) max(w/2, w_min)        the RTT before had few losses, too, with probability s
 
 A flow of this model is a flow of credits, from the receiver of data to their sender, with the data as its ACKs.
 `ExpressPass.on` converts a network of data flows. Each link becomes two: one with 1538/1622 of the capacity for data,
@@ -53,6 +63,7 @@ from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
 from ecc.contract.reference import ReferenceLoop
 from ecc.errors import LinearizationError
+from ecc.laws.elementary import sqrt
 from ecc.models.shared.cycles import cycle_of
 from ecc.network.network import Flow, Link, Network
 
@@ -157,7 +168,7 @@ class ExpressPass(Protocol):
 
     dimensions = {"line_rate": RATE, "min_rto": TIME}
 
-    times = ("discrete",)
+    times = ("continuous", "discrete")
     equilibrium_is_static = False
     answers = frozenset({"loss"})
     required_env = frozenset({"random"})
@@ -380,7 +391,29 @@ class ExpressPass(Protocol):
             duration=float(rtts.max()),
             rounds=len(states),
             notes=("flows update together, and jitter and single credits are omitted",),
+            averaged=self._sliding(p, float(rtts.max())),
             one_sided="a flow at its maximum rate can only decrease: derivatives are those for decreases",
+        )
+
+    def _sliding(self, p: Any, rtt: float) -> RoundMap | None:
+        """Return the averaged map of flows on one link, which slide at the loss that they accept; None elsewhere."""
+        n = len(p.users[p.order[0]])
+        capacity = p.capacities[p.order[0]] / self.max_rate
+        if len(p.order) > 1 or n <= max(capacity, 1.0):
+            return None
+        a = self.target
+        xi = (np.sqrt((1.0 - a) ** 2 + 4.0 * a * capacity / n) - (1.0 - a)) / (2.0 * a)
+        p.sliding = SimpleNamespace(rate=float(xi) * self.max_rate, falls=(a * (1.0 - xi)) ** 2 * xi, room=1.0 - xi)
+        low, high = self.w_min, W_MAX
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if sliding_w(middle, p) > middle else (low, middle)
+        return RoundMap(
+            sliding_credits,
+            (p.sliding.rate, low) * n,
+            p,
+            duration=rtt,
+            notes=("rates slide where losses are those that flows accept (Filippov)", "single credits are omitted"),
         )
 
     # ---- hooks -------------------------------------------------------------------------------------------
@@ -428,6 +461,22 @@ def rtt_of_credits(state: Sequence[Any], p: Any) -> list[Any]:
         _, w, was_low, loss, y = state[5 * flow : 5 * flow + 5]
         x_next, w_next, is_low = moved(x, w, was_low, loss, y, p)
         after += [max(p.max_rate - x_next, 0.0), w_next, is_low, 1.0 - passed[flow] / x, passed[flow]]
+    return after
+
+
+def sliding_w(w: Any, p: Any) -> Any:
+    """Return w after an RTT of flows that slide: with few losses with the probability that keeps their rates."""
+    fall, gain = p.sliding.falls, p.sliding.room
+    known = w * gain + fall
+    share = (sqrt(known * known + 4.0 * W_STEP * gain * fall) - known) / (2.0 * W_STEP * gain)
+    return share * min(w + W_STEP * share, W_MAX) + (1.0 - share) * max(0.5 * w, p.w_min)
+
+
+def sliding_credits(state: Sequence[Any], p: Any) -> list[Any]:
+    """Return the rates and w of flows that slide, after an RTT."""
+    after: list[Any] = []
+    for w in state[1::2]:
+        after += [p.sliding.rate, sliding_w(w, p)]
     return after
 
 

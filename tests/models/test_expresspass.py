@@ -50,8 +50,8 @@ every_network = pytest.mark.parametrize(
         (lambda: ExpressPass().equilibrium(DUMBBELL), "ExpressPass has no equilibrium: rates of credits alternate"),
         (lambda: ecc.fluid.simulate(Scenario(DUMBBELL, ExpressPass(), 1e-3)), "ExpressPass has no fluid model"),
         (
-            lambda: ecc.linearize(ExpressPass(), DUMBBELL),
-            "ExpressPass has no continuous model: time must be 'discrete'",
+            lambda: ecc.linearize(ExpressPass(), DUMBBELL, time="hybrid"),
+            "ExpressPass has no hybrid model: time must be",
         ),
         (
             lambda: ecc.linearize(ExpressPass(), PARKING_LOT, time="discrete"),
@@ -179,6 +179,36 @@ def simulate(network, duration=4e-3, protocol=None, **options):
 def data_rates(run):
     """Of the second half of a run [bit/s]."""
     return run.goodput[len(run.goodput) // 2 :].mean("time").to_numpy() * 1538 / 84
+
+
+@pytest.mark.parametrize("flows", [2, 4, 10, 40])
+def test_in_continuous_time_flows_slide_at_a_point_within_the_cycle_of_losses_known_at_once(flows):
+    network = ExpressPass.on(Network.dumbbell(C, ["40 us"] * flows, buffer="100 kB"))
+    hosts, form = ExpressPass(C), ExpressPass(C).round_map(network).averaged
+    rate, w = form.state[:2]
+    xi, cycle = rate / hosts.max_rate, hosts.cycle(flows, delay=0)
+    accepted = expresspass.accepted(rate, form.p)
+    assert cycle.low < flows * xi < cycle.high
+    assert 1.0 - 1.0 / (flows * xi) == pytest.approx(accepted, rel=1e-12)  # L = T
+    assert hosts.w_min < w < 2.0 * hosts.w_min
+    share = accepted**2 * xi / (accepted**2 * xi + w * (1.0 - xi))  # of RTTs with few losses, but for the step of w
+    assert expresspass.decreased((1.0 - accepted) * rate, rate, form.p) == pytest.approx((1.0 - accepted**2) * rate)
+    assert 0.02 < share < 0.35
+    system = ecc.linearize(hosts, network)
+    assert system.is_stable and -1.0 < system.spectral_abscissa * 40e-6 < -0.8
+    assert system.certify().unstable == 0
+
+
+def test_the_sliding_point_attracts_flows_whose_losses_are_known_at_once():
+    """Steps of a hundredth of an RTT, from unequal rates: all flows reach the surface L = T and stay near it."""
+    form = ExpressPass(C).round_map(DUMBBELL).averaged
+    target, w, step = form.p.target, form.state[1], 0.01
+    x = np.array([0.9, 0.5, 0.1, 0.3])
+    for _ in range(60_000):
+        loss, allowed = max(1.0 - 1.0 / x.sum(), 0.0), target * (1.0 - x)
+        after = np.where(loss > allowed, np.minimum((1.0 - loss) * x * (1.0 + allowed), x), w + (1.0 - w) * x)
+        x = x + step * (after - x)
+    assert x == pytest.approx(np.full(4, form.state[0] / form.p.max_rate), rel=2e-3)
 
 
 def test_flows_fill_a_link_with_data_and_no_queue():

@@ -21,6 +21,13 @@ from ecc.stability.rtt_distribution_proofs import (
 )
 from ecc.stability.rtt_distributions import least_mean, slack_of_rtt_distributions
 
+
+class InRounds(ExpressPass):
+    """A protocol that declares a model in discrete time only."""
+
+    times = ("discrete",)
+
+
 RTTS = st.lists(st.floats(0.002, 2.0), min_size=2, max_size=4)
 
 
@@ -231,8 +238,8 @@ def test_other_refusals():
     for function in (worst_rtt_distribution, local_margin):
         with pytest.raises(ValueError, match="^parameter must be .*: ExpressPass declares no main_parameter$"):
             function(ExpressPass(), 0.1)
-        with pytest.raises(ValueError, match="^ExpressPass has no continuous model: .*"):
-            function(ExpressPass(), 0.1, "alpha")
+        with pytest.raises(ValueError, match="^InRounds has no continuous model: .*"):
+            function(InRounds(), 0.1, "alpha")
     with pytest.raises(ValueError, match="scale must be > 0, got 0.0"):
         boundary_is_stable_for_all_rtts(0.0, 0.1, 0.2)
     with pytest.raises(ValueError, match="low and high must be increasing, > 0 and < pi/2, got 0.3 and 0.2"):
