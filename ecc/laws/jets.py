@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ecc.errors import LinearizationError
 
-__all__ = ["Jet", "Jacobian", "derivatives", "gradient", "jacobian", "rebind", "taylor"]
+__all__ = ["Jet", "Jacobian", "derivatives", "directional", "gradient", "jacobian", "rebind", "taylor"]
 
 _ROUNDING = 1e-12  # relative, of slopes
 
@@ -408,6 +408,44 @@ def jacobian(
         if any(_differ(side, expected, [1e3 * each for each in slack]) for side in _both_sides(on_jets, at, p, line)):
             kinks = list(varied)
     return Jacobian(values, slopes, kinks)
+
+
+def directional(
+    law: Callable[..., Sequence[Any]], at: Sequence[Any], direction: Sequence[float], *arguments: Any
+) -> tuple[list[float], list[float]]:
+    """Return the values of a law of several numbers and their derivatives along a direction, from its upper side.
+
+    Parameters
+    ----------
+    law : callable
+        `law(state, *arguments)`, a plain function.
+    at : sequence of float or int
+        Point; integers are not varied.
+    direction : sequence of float
+        One component for each number of `at`; those of integers have no effect.
+    *arguments : object
+        Further arguments of the law, for example draws and parameters.
+
+    Returns
+    -------
+    tuple of list of float
+        Values and derivatives, one for each number that the law returns.
+
+    Raises
+    ------
+    LinearizationError
+        The law fails at the point, or a result is not finite.
+    TypeError
+        The law is not in the language of laws.
+
+    Examples
+    --------
+    >>> directional(lambda x, p: [p * x[0] * x[1], x[1]], [1.0, 3.0], [1.0, 0.0], 2.0)
+    ([6.0, 3.0], [6.0, 0.0])
+    """
+    line = {k: step for k, step in enumerate(direction) if step and not isinstance(at[k], int)}
+    on_jets = _on_jets(law)
+    return _outputs(lambda point, _: on_jets(point, *arguments), at, None, line, _Side(above=True))
 
 
 def _differ(one: Sequence[float], other: Sequence[float], slack: Sequence[float]) -> bool:
