@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from ecc import conform, fluid, linear, live, models, packet, plot, queues, stability, testing
     from ecc import native as native
-    from ecc.batch.sweeps import sweep
+    from ecc.batch.sweeps import sweep, sweep_means
     from ecc.comparison import Comparison, compare
     from ecc.engines import simulate
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError, UndecidedError
@@ -61,6 +61,7 @@ _HOMES: dict[str, str | None] = {
     "linearize": "stability.checked",
     "simulate": "engines",
     "sweep": "batch.sweeps",
+    "sweep_means": "batch.sweeps",
 }
 _ROOMS = (
     "allocation",
@@ -83,7 +84,8 @@ __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "Demand", "EccError", "Flow", "LinearOptions",
     "LinearizationError", "Link", "NativeError", "Network", "OnOff", "Pause", "SampledSystem", "Scenario", "Tmix",
     "Trajectory", "UndecidedError", "Workload", "allocation", "compare", "conform", "critical_gain", "fluid", "linear",
-    "linearize", "live", "metrics", "models", "packet", "plot", "queues", "simulate", "stability", "sweep", "testing",
+    "linearize", "live", "metrics", "models", "packet", "plot", "queues", "simulate", "stability", "sweep",
+    "sweep_means", "testing",
 ]  # fmt: skip
 
 

@@ -129,6 +129,19 @@ def test_help_does_not_wait_for_heavy_imports():
         ),
         (["sweep", "{scenario}", "--vary", "protocol.alpha"], "--vary must be PATH=VALUES, got 'protocol.alpha'"),
         (["sweep", "{scenario}", "--vary", "protocol.alpa=1"], "protocol has no key 'alpa'"),
+        (["sweep", "{scenario}"], "--vary must be given for at least one axis, as --vary protocol.alpha=0.1,0.4"),
+        (
+            ["sweep", "{scenario}", "--vary", "seed=1", "--vary", "seed=2"],
+            "--vary must name each path once, got seed 2",
+        ),
+        (["sweep", "{scenario}", "--zip", "seed=1,2", "--zip", "duration=3"], "as many values for each path, got 2 of"),
+        (["sweep", "{scenario}", "--vary", "seed=1", "--zip", "seed=2"], "--zip must not repeat a path of --vary, got"),
+        (["sweep", "{scenario}", "--zip", "seed"], "--zip must be PATH=VALUES, got 'seed'"),
+        (["sweep", "{scenario}", "--vary", "seed=1", "--average", "x"], "average must be one of the axes seed, got"),
+        (
+            ["sweep", "{scenario}", "--vary", "seed=1,2", "--average", "seed"],
+            "average must leave an axis, got --average",
+        ),
         (
             ["sweep", "{scenario}", "--vary", "links.7.capacity=1"],
             "got 'links.7.capacity': '7' must be a number from 0 to 0, or * for all",
@@ -397,6 +410,52 @@ def test_simulate_and_sweep_take_the_time_of_fluid_runs(scenario, tmp_path, caps
     target = str(folder / "Snakefile")
     assert main(["sweep", *asked[:-1], *metric, "--snakefile", target]) == 0
     assert "--time averaged" in (folder / "Snakefile").read_text()
+
+
+LOSSY = """
+duration = "1 s"
+protocol = { name = "NewReno" }
+links = [{ capacity = "10 Mb/s", delay = "5 ms", buffer_packets = 20 }]
+flows = [{ route = [0] }]
+impairments = [{ name = "RandomLoss", probability = 0.01, link = 0 }]
+"""
+
+
+def test_a_sweep_prints_means_over_seeds_with_intervals(tmp_path, capsys):
+    (tmp_path / "lossy.toml").write_text(LOSSY)
+    command = ["sweep", str(tmp_path / "lossy.toml"), "--metric", "utilization", "--vary", "seed=1,2,3", "--jobs", "1"]
+    command += ["--zip", "links.0.capacity=10 Mb/s,20 Mb/s", "--zip", "links.0.buffer_packets=20,40"]
+    assert main([*command, "--json", "--out", str(tmp_path / "runs.nc")]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["seed"], row["links.0.capacity"], row["links.0.buffer_packets"]) for row in rows] == [
+        (seed, *pair) for seed in (1, 2, 3) for pair in (("10 Mb/s", 20), ("20 Mb/s", 40))
+    ]
+    kept = xr.load_dataset(tmp_path / "runs.nc")["utilization"]
+    assert kept.dims == ("seed", "links.0.capacity") and kept.attrs["long_name"] == "utilization"
+    assert main([*command, "--average", "seed", "--json"]) == 0
+    means = json.loads(capsys.readouterr().out)
+    for mean, capacity in zip(means, ("10 Mb/s", "20 Mb/s"), strict=True):
+        values = pd.Series([row["utilization"] for row in rows if row["links.0.capacity"] == capacity])
+        assert mean["utilization"] == pytest.approx(values.mean())
+        assert mean["utilization_interval"] == pytest.approx(4.3027 * values.std() / 3**0.5, rel=1e-4)
+    assert main([*command, "--average", "seed"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("lossy.toml, packet runs: mean over 3 values of seed, 95 % interval\n")
+    assert re.search(r"10 Mb/s +20 +0\.\d+ ± 0\.\d+\n", printed)
+
+
+def test_a_sweep_draws_its_figure_and_averages_seeds(tmp_path, capsys):
+    (tmp_path / "lossy.toml").write_text(LOSSY)
+    command = ["sweep", str(tmp_path / "lossy.toml"), "--vary", "links.0.buffer_packets=10,20", "--jobs", "1"]
+    for more, bars in (([], False), (["--vary", "seed=1,2"], True)):
+        assert main([*command, *more, "--metric", "mean_queue", "--out", str(tmp_path / "map.html")]) == 0
+        page = (tmp_path / "map.html").read_text()
+        assert "mean queue [kB]" in page and "lossy.toml, packet runs" in page
+        assert ('"error_y":{' in page) is bars
+    capsys.readouterr()
+    many = ["--vary", "links.0.capacity=1e6,2e6", "--vary", "flows.0.access_delay=0.01,0.02"]
+    assert main([*command, *many, "--out", str(tmp_path / "map.html")]) == 2
+    assert "out must end in .nc or .csv for more than two axes, got 'map.html' and links" in capsys.readouterr().err
 
 
 MIXED = """

@@ -37,6 +37,7 @@ __all__ = [
     "data_files",
     "names_data_file",
     "sweep",
+    "sweep_means",
     "unused_seed",
 ]
 
@@ -77,6 +78,7 @@ def sweep(
     progress: ProgressCallback | None = None,
     resumed: Callable[[int, int], None] | None = None,
     part: tuple[int, int] | None = None,
+    zipped: Mapping[str, Sequence[Any]] | None = None,
 ) -> xr.Dataset:
     """Return the values of a function on every point of a grid.
 
@@ -100,17 +102,22 @@ def sweep(
         If points are in the store, called before the first new one with their number and the total number.
     part : (int, int), optional
         (k, n): only part k of n, numbered from 1: every n-th point, beginning with the k-th. For example (1, 4).
+    zipped : mapping, optional
+        Values by name that vary together: lists of one length, of which a point has the k-th value of each. They are
+        one more axis of the grid, the last one.
 
     Returns
     -------
     Dataset
         Dataset with one variable for each name of the results ("value" for a plain number). It is NaN at points without
-        this result, and at points of other parts.
+        this result, and at points of other parts. The axis of `zipped` has the name of its first list; the other lists
+        are coordinates along it.
 
     Raises
     ------
     ValueError
-        An empty grid or axis, a store that is a file of another kind, or a part out of range.
+        An empty grid or axis, lists in `zipped` of different lengths, a name in both, a store that is a file of another
+        kind, or a part out of range.
     TypeError
         A store for a function that uses objects without a digest.
     SweepError
@@ -128,16 +135,16 @@ def sweep(
     --------
     >>> int(sweep(lambda a, b: a * b, {"a": [1, 2], "b": [3, 4]})["value"].sum())
     21
+    >>> sweep(lambda a, b: a * b, {}, zipped={"a": [1, 2], "b": [3, 4]})["value"].values
+    array([3., 8.])
     """
     import xarray  # noqa: F401, imported now, as after Ctrl-C it would delay the end
 
-    axes = {name: list(values) for name, values in grid.items()}
-    if not axes or not all(axes.values()):
-        raise ValueError(f"grid must have at least one axis and a value on each, got {shown(axes)}")
+    axes = _Axes.of(grid, zipped or {})
     first, step = (1, 1) if part is None else part
     if not 1 <= first <= step:
         raise ValueError(f"part must be (k, n) with k from 1 to n, got {shown(part)}")
-    points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    points = axes.points()
     calls = [function.pinned(**point) for point in points] if hasattr(function, "pinned") else points
     mine = range(first - 1, len(points), step)
     stored = None if store is None else _PointStore(function, store)
@@ -179,6 +186,47 @@ def sweep(
         message = f"{subject} failed at {len(failures)} of {len(mine)} points, first at {_label(points[first])}"
         raise SweepError(f"{message}: {failures[first]}", _dataset(axes, len(points), done, failures))
     return _dataset(axes, len(points), done)
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """The axes of a sweep: those of a grid, and lists that vary together as the last one."""
+
+    grid: dict[str, list[Any]]
+    zipped: dict[str, list[Any]]
+
+    @classmethod
+    def of(cls, grid: Mapping[str, Sequence[Any]], zipped: Mapping[str, Sequence[Any]]) -> _Axes:
+        """Return the axes after checks of their names and lengths."""
+        axes = cls(*({name: list(values) for name, values in group.items()} for group in (grid, zipped)))
+        if not (axes.grid or axes.zipped) or not all(axes.grid.values()):
+            raise ValueError(f"grid must have at least one axis and a value on each, got {shown(axes.grid)}")
+        lengths = {name: len(values) for name, values in axes.zipped.items()}
+        if len(set(lengths.values())) > 1 or 0 in lengths.values():
+            counts = ", ".join(f"{count} of {name}" for name, count in lengths.items())
+            raise ValueError(f"zipped must be lists of one length, at least 1, got {counts}")
+        if both := axes.grid.keys() & axes.zipped.keys():
+            raise ValueError(f"zipped must not repeat an axis of the grid, got {', '.join(sorted(both))}")
+        return axes
+
+    def shape(self) -> dict[str, int]:
+        """Return the number of values by the name of the axis; lists that vary together have the name of the first."""
+        lists = [*self.grid.items(), *list(self.zipped.items())[:1]]
+        return {name: len(values) for name, values in lists}
+
+    def points(self) -> list[dict[str, Any]]:
+        """Return the settings of each point, of which the last axis varies fastest."""
+        steps = [dict(zip(self.zipped, values, strict=True)) for values in zip(*self.zipped.values(), strict=True)]
+        return [
+            dict(zip(self.grid, values, strict=True)) | step
+            for values in product(*self.grid.values())
+            for step in (steps if self.zipped else [{}])
+        ]
+
+    def coordinates(self) -> dict[str, Any]:
+        """Return the coordinates of the dataset."""
+        along = next(iter(self.zipped), "")
+        return self.grid | {name: (along, values) for name, values in self.zipped.items()}
 
 
 class _PointStore:
@@ -450,6 +498,65 @@ _REPLACED = {"vectors": "digest", "file": "times"}
 """Keys of data files -> keys with the content, or its digest, of the file that was named before."""
 
 
+_INTERVAL = "_interval"
+"""End of the names of half-widths in the result of `sweep_means`."""
+
+
+@check_arguments
+def sweep_means(dataset: Any, axis: str = "seed", confidence: float = 0.95) -> xr.Dataset:
+    """Return the mean of each variable of a sweep over one axis, with a confidence interval.
+
+    The interval is that of Student's t distribution. It holds for runs that differ in their random numbers only, for
+    example over seeds. Runs without a result are left out.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Result of `sweep`.
+    axis : str, optional
+        Name of the axis, for example "seed".
+    confidence : float, in (0, 1), optional
+        Probability with which the interval contains the mean.
+
+    Returns
+    -------
+    Dataset
+        For each variable NAME the mean, and as NAME_interval the half-width of the interval, which is NaN for fewer
+        than two runs. Errors of single runs are left out.
+
+    Raises
+    ------
+    ValueError
+        If the dataset has no such axis, or if confidence is not in (0, 1).
+    TypeError
+        If `dataset` is not a Dataset.
+
+    Examples
+    --------
+    >>> runs = sweep(lambda gain, seed: gain + 0.1 * (-1) ** seed, {"gain": [1.0, 2.0], "seed": [1, 2, 3, 4]})
+    >>> means = sweep_means(runs)
+    >>> means["value"].values.round(6), means["value_interval"].values.round(3)
+    (array([1., 2.]), array([0.184, 0.184]))
+    """
+    import xarray as xr
+    from scipy.stats import t
+
+    if not isinstance(dataset, xr.Dataset):
+        raise TypeError(f"dataset must be a Dataset, as `sweep` returns it, got {shown(dataset)}")
+    if axis not in dataset.dims:
+        raise ValueError(f"axis must be one of {', '.join(map(str, dataset.dims))}, got {axis!r}")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must be in (0, 1), got {confidence!r}")
+    numeric = dataset.drop_vars([name for name in dataset.data_vars if dataset[name].dtype.kind not in "fiub"])
+    means: xr.Dataset = numeric.mean(axis, keep_attrs=True)
+    for name in numeric.data_vars:
+        counts = numeric[name].count(axis)
+        spread = numeric[name].std(axis, ddof=1) if numeric.sizes[axis] > 1 else numeric[name].mean(axis) * np.nan
+        quantile = t.ppf(0.5 + 0.5 * confidence, np.maximum(counts - 1, 1))
+        means[f"{name}{_INTERVAL}"] = (spread * quantile / np.sqrt(counts)).where(counts > 1)
+    return means
+
+
 def unused_seed(dataset: xr.Dataset) -> bool:
     """Return True if a sweep over several seeds has the same metrics for all of them.
 
@@ -536,20 +643,21 @@ def _label(point: Mapping[str, Any]) -> str:
 
 
 def _dataset(
-    axes: dict[str, list[Any]],
+    axes: _Axes,
     count: int,
     done: Mapping[int, dict[str, float]],
     errors: Mapping[int, str] | None = None,
 ) -> xr.Dataset:
     import xarray as xr
 
-    shape = [len(values) for values in axes.values()]
+    dims = axes.shape()
     names = dict.fromkeys(name for k in range(count) for name in done.get(k, ()))
     variables: dict[str, Any] = {
-        name: (list(axes), np.array([done.get(k, {}).get(name, np.nan) for k in range(count)]).reshape(shape))
+        name: (list(dims), np.array([done.get(k, {}).get(name, np.nan) for k in range(count)]).reshape(*dims.values()))
         for name in names
     }
     if errors:
         free = "error" if "error" not in variables else "error_"
-        variables[free] = (list(axes), np.array([errors.get(k, "") for k in range(count)]).reshape(shape))
-    return xr.Dataset(variables, coords=axes)
+        texts = np.array([errors.get(k, "") for k in range(count)])
+        variables[free] = (list(dims), texts.reshape(*dims.values()))
+    return xr.Dataset(variables, coords=axes.coordinates())

@@ -25,6 +25,7 @@ __all__ = [
     "TABLE_WRITERS",
     "check_folders",
     "complain",
+    "drawn_axes",
     "error_of_writing",
     "is_narrow",
     "partial_path",
@@ -37,6 +38,7 @@ __all__ = [
     "summary_of",
     "summary_tables",
     "table_of",
+    "titled",
     "verdict_table",
 ]
 
@@ -106,7 +108,44 @@ def _write_grid(found: Any, path: Path) -> None:
         found.to_netcdf(part)
 
 
-TABLE_WRITERS: dict[str, Callable[[Any, Path], None]] = {".nc": _write_grid, ".csv": _write_rows}
+def drawn_axes(axes: Iterable[str]) -> list[str]:
+    """The axes of a sweep that its figure has: seeds are averaged, unless nothing else varies."""
+    names = list(axes)
+    return [name for name in names if name != "seed"] or names
+
+
+def _write_sweep_figure(found: Any, path: Path) -> None:
+    from ecc.batch.sweeps import sweep_means
+    from ecc.plot import sweep_figure
+    from ecc.plot.look import as_html
+
+    titles = {name: titled(series.attrs) for name, series in found.data_vars.items() if "long_name" in series.attrs}
+    if not titles:
+        raise WriteError(f"{path} cannot be written: no metric could be computed")
+    chosen = drawn_axes(map(str, found.dims))
+    means = sweep_means(found) if len(chosen) < len(found.dims) else found
+    together = {name: [str(other) for other in found.coords if found[other].dims == (name,)] for name in chosen}
+    axes = {", ".join(together[name]): found[name].values.tolist() for name in chosen}
+    panels = {title: means[name].values for name, title in titles.items()}
+    intervals = {
+        title: means[f"{name}_interval"].values for name, title in titles.items() if f"{name}_interval" in means
+    }
+    drawn = sweep_figure(axes, panels, intervals, found.attrs.get("title", ""))
+    with replacing(path) as part:
+        part.write_text(as_html(drawn), encoding="utf-8")
+
+
+def titled(attributes: Mapping[str, str]) -> str:
+    """The title of a metric with its unit, from the attributes of its variable."""
+    unit = attributes.get("units")
+    return f"{attributes['long_name']} [{unit}]" if unit else attributes["long_name"]
+
+
+TABLE_WRITERS: dict[str, Callable[[Any, Path], None]] = {
+    ".nc": _write_grid,
+    ".csv": _write_rows,
+    ".html": _write_sweep_figure,
+}
 
 
 def _console() -> Console:

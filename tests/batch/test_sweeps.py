@@ -13,7 +13,7 @@ import pytest
 import ecc
 from ecc import Flow, Link, Network, Scenario, Tmix
 from ecc._support.store import Store
-from ecc.batch.sweeps import ScenarioRuns, SweepError, SweepInterrupted, sweep
+from ecc.batch.sweeps import ScenarioRuns, SweepError, SweepInterrupted, sweep, sweep_means
 from ecc.errors import EccError
 from ecc.loops.closed_loop import steps_of
 from ecc.results import metrics
@@ -38,6 +38,55 @@ def test_two_results_in_the_order_of_the_grid():
     assert found["product"].dims == ("alpha", "rtt")
     assert found["ratio"].sel(alpha=1.5, rtt=0.2).item() == pytest.approx(7.5)
     assert len(seen) == 6 and seen[-1] == 1.0
+
+
+def test_lists_that_vary_together_are_one_axis():
+    found = sweep(lambda a, b, c: a + 10 * b + 100 * c, {"a": [1, 2]}, zipped={"b": [3, 4, 5], "c": [6, 7, 8]})
+    assert dict(found.sizes) == {"a": 2, "b": 3}
+    assert found["c"].dims == ("b",) and list(found["c"].values) == [6, 7, 8]
+    assert found["value"].sel(a=2, b=4).item() == 742
+    alone = sweep(lambda b, c: b * c, {}, zipped={"b": [3, 4], "c": [6, 7]}, part=(2, 2))
+    assert np.array_equal(alone["value"], [np.nan, 28.0], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("grid", "zipped", "message"),
+    [
+        ({}, {}, "grid must have at least one axis and a value on each"),
+        ({}, {"a": [1, 2], "b": [1]}, "zipped must be lists of one length, at least 1, got 2 of a, 1 of b"),
+        ({}, {"a": []}, "zipped must be lists of one length, at least 1, got 0 of a"),
+        ({"a": [1]}, {"a": [1]}, "zipped must not repeat an axis of the grid, got a"),
+    ],
+)
+def test_lists_that_cannot_vary_together_are_refused(grid, zipped, message):
+    with pytest.raises(ValueError, match=message):
+        sweep(lambda **point: 1.0, grid, zipped=zipped)
+
+
+def test_means_over_seeds_have_the_intervals_of_students_t():
+    """The 97.5 % quantile of t is 4.3027 with two degrees of freedom (printed in any table of the distribution)."""
+    runs = sweep(
+        lambda gain, seed: {"rate": gain + seed if gain < 3 or seed < 2 else np.nan},
+        {"gain": [1.0, 3.0], "seed": [1, 2, 3]},
+    )
+    means = sweep_means(runs.assign(error=("seed", ["", "", ""])))
+    assert list(means.data_vars) == ["rate", "rate_interval"] and list(means["rate"].values) == [3.0, 4.0]
+    assert means["rate_interval"].values[0] == pytest.approx(4.3027 / 3**0.5, rel=1e-4)
+    assert np.isnan(means["rate_interval"].values[1])  # one run
+    wide, narrow = (sweep_means(runs, "seed", c)["rate_interval"].values[0] for c in (0.99, 0.5))
+    assert wide > means["rate_interval"].values[0] > narrow
+    with pytest.raises(ValueError, match="axis must be one of gain, seed, got 'links'"):
+        sweep_means(runs, "links")
+    with pytest.raises(ValueError, match=r"confidence must be in \(0, 1\), got 1.0"):
+        sweep_means(runs, confidence=1.0)
+
+
+def test_intervals_of_normal_runs_contain_the_mean_as_often_as_they_promise():
+    numbers = np.random.default_rng(1).normal(5.0, 2.0, (4000, 5))
+    runs = sweep(lambda case, seed: numbers[case, seed], {"case": range(4000), "seed": range(5)})
+    means = sweep_means(runs, confidence=0.9)
+    contained = np.abs(means["value"] - 5.0) < means["value_interval"]
+    assert contained.mean().item() == pytest.approx(0.9, abs=0.02)  # four standard errors of the share
 
 
 @pytest.mark.parametrize("pool", [ThreadPoolExecutor, lambda n: ProcessPoolExecutor(n, get_context("spawn"))])

@@ -22,6 +22,7 @@ from ecc.plot import (
     slider_figure,
     small_multiples_figure,
     stability_map_figure,
+    sweep_figure,
     trajectory_figure,
 )
 from ecc.plot.look import PALETTE, RATE, SIZE, as_html, buckets_for, colors, line_mode, thinned, unit_for
@@ -83,6 +84,7 @@ FIGURES = {
     "small_multiples_figure": lambda: small_multiples_figure({"1": root_figure({"a": [-1.0]})}),
     "stability_map_figure": lambda: stability_map_figure([1.0, 2.0], [1.0, 2.0], [[0.5, 1.5], [0.6, 1.2]]),
     "slowdown_figure": lambda: plot.slowdown_figure({"a": {"size": [1e3, 1e6], "p50": [1.0, 2.0]}}),
+    "sweep_figure": lambda: sweep_figure({"a": [1.0, 2.0]}, {"loss": [0.0, 0.1]}),
     "trajectory_figure": lambda: trajectory_figure([1.0, 2.0], [[1e6], [1e6]]),
 }
 
@@ -475,3 +477,40 @@ def test_a_long_title_of_the_y_axis_has_two_lines_and_one_in_the_alternative_tex
     drawn = boundary_figure([1.0, 2.0], {"a": [1.0, 2.0]}, y_title=title)
     assert drawn.layout.yaxis.title.text == "mean response time of connections over<br>100 kB [s]"
     assert title in as_html(drawn, page=False)
+
+
+def test_a_sweep_over_one_axis_is_a_curve_with_intervals_in_each_panel():
+    panels = {"mean queue [bytes]": [2e4, 5e4, np.nan], "utilization": [0.9, 1.0, 1.0]}
+    drawn = sweep_figure({"protocol.alpha": [0.1, 0.2, 0.3]}, panels, {"mean queue [bytes]": [1e3, 4e3, np.nan]})
+    queue, utilization = drawn.data
+    assert drawn.layout.yaxis.title.text == "mean queue [kB]" and drawn.layout.yaxis2.title.text == "utilization"
+    assert list(queue.y[:2]) == [20.0, 50.0] and list(queue.error_y.array) == [1.0, 4.0, 0.0]
+    assert utilization.error_y.array is None and drawn.layout.xaxis2.matches == "x"
+    assert drawn.layout.xaxis.title.text is None and drawn.layout.xaxis2.title.text == "protocol.alpha"
+
+
+def test_a_sweep_over_two_axes_has_curves_for_few_values_and_a_map_for_many():
+    few, many = [10, 20], [10, 20, 50, 100, 200, 400]
+    curves = sweep_figure({"links.0.capacity": ["1 Mb/s", "2 Mb/s"], "buffer": many}, {"loss": np.ones((2, 6))})
+    assert [trace.name for trace in curves.data] == ["links.0.capacity = 1 Mb/s", "links.0.capacity = 2 Mb/s"]
+    assert curves.layout.xaxis.title.text == "buffer" and curves.layout.xaxis.type == "log"
+    values = np.arange(36.0).reshape(6, 6)
+    (heat,) = sweep_figure({"a": many, "b": many}, {"loss": values}, {"loss": 0.1 * values}).data
+    assert (
+        heat.type == "heatmap"
+        and np.array_equal(heat.z, values.T)
+        and heat.y == ("10", "20", "50", "100", "200", "400")
+    )
+    assert heat.text[0][1] == " ± 0.6"
+    assert sweep_figure({"a": few}, {"loss": [0.0, 1.0]}).layout.xaxis.type is None
+
+
+def test_sweeps_without_a_figure_are_refused():
+    with pytest.raises(ValueError, match="^axes must be one or two with values, and panels at least one, got"):
+        sweep_figure({"a": [1], "b": [1], "c": [1]}, {"loss": [[[1.0]]]})
+    with pytest.raises(ValueError, match="^axes must be one or two with values, and panels at least one, got"):
+        sweep_figure({"a": [1]}, {})
+    with pytest.raises(ValueError, match=r"values of 'loss' must have the shape \(2,\) of the axes, got \(3,\)"):
+        sweep_figure({"a": [1, 2]}, {"loss": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match=r"half_widths must have the titles of panels \(loss\), got 'rate'"):
+        sweep_figure({"a": [1, 2]}, {"loss": [1.0, 2.0]}, {"rate": [1.0, 2.0]})
