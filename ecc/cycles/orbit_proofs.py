@@ -370,9 +370,9 @@ class _Return:
         contraction = contraction_factor(slopes)
         small = X
         for _ in range(_SHRINKS):
-            least = [x.rad() * as_arb(2) ** -40 + abs(x.mid()) * as_arb(2) ** (8 - number) for x in small]
+            floors = [x.rad() * as_arb(2) ** -40 + abs(x.mid()) * as_arb(2) ** (8 - number) for x in small]
             # a box keeps an interior: an orbit on a corner must not be taken as beside it
-            narrowed = [_ball(y, radius) for y, radius in zip(image, least, strict=True)]
+            narrowed = [_ball(y, radius) for y, radius in zip(image, floors, strict=True)]
             pairs = list(zip(narrowed, small, strict=True))
             if not (all(x.contains(y) for y, x in pairs) and any(y.rad() < 0.95 * x.rad() for y, x in pairs)):
                 break

@@ -10,6 +10,7 @@ from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.kinds import Kind, kind_of_laws
 from ecc.contract.protocol import Protocol
 from ecc.cycles.limit_cycle import LimitCycle
+from ecc.cycles.orbit_proofs import prove_rounds, with_proof
 from ecc.errors import LinearizationError
 from ecc.linear import SampledSystem
 from ecc.loops.closed_loop import linearize
@@ -38,14 +39,14 @@ def round_map_cycle(loop: Protocol | ProtocolAssignment, network: Network, time:
         raise LinearizationError("it declares no map per round")
     if time != "discrete":
         raise LinearizationError("its map per round is in discrete time")
-    rounds = loop.round_map(network).rounds
+    form = loop.round_map(network)
     system = linearize(loop, network, "discrete")
-    if rounds == 1 or not isinstance(system, SampledSystem):
+    if form.rounds == 1 or not isinstance(system, SampledSystem):
         raise LinearizationError("its map per round has a fixed point")
     multipliers = np.linalg.eigvals(system.matrices[0]).astype(complex)
     multipliers = multipliers[np.argsort(-np.abs(multipliers))]
     step = system.sampling[1]
-    return LimitCycle(
+    cycle = LimitCycle(
         "cycle",
         "discrete",
         nan if step is None else step,
@@ -53,7 +54,7 @@ def round_map_cycle(loop: Protocol | ProtocolAssignment, network: Network, time:
         nan,
         multipliers,
         stable=bool(np.abs(multipliers[0]) < 1.0),
-        proven=system.certify().stable is bool(np.abs(multipliers[0]) < 1.0),
-        method=f"derivative of the map over its cycle of {rounds} rounds, by jets",
+        method=f"derivative of the map over its cycle of {form.rounds} rounds, by jets",
         notes=(*system.notes, "the queue of the cycle is not in the declaration of a map per round"),
     )
+    return with_proof(cycle, prove_rounds(form))

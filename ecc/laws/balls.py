@@ -87,7 +87,7 @@ class Ball:
     def __mul__(self, other: Any) -> Ball:
         a = self.value
         if other is self:
-            return self**2
+            return self.__pow__(2)
         if not isinstance(other, Ball):
             b = as_arb(other)
             return Ball(a * b, {k: slope * b for k, slope in self.slopes.items()}, self.corner)
