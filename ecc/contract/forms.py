@@ -10,11 +10,30 @@ __all__ = [
     "GrantedWindows",
     "OperatingRange",
     "Queues",
+    "RelayDelays",
     "RoundMap",
     "SampledPrices",
     "StateMachine",
     "SteppedRates",
 ]
+
+
+class RelayDelays(NamedTuple):
+    """The delays of hosts with a relay in addition to the RTT, which the averaged law omits.
+
+    Attributes
+    ----------
+    above : float, RTTs
+        Time from the report of a value above the threshold until the window stops to grow, for example 0.5.
+    below : float, RTTs
+        The same for a report of a value below the threshold.
+    hold : float, RTTs
+        Time for which the window then is constant before it changes in the other direction.
+    """
+
+    above: float = 0.0
+    below: float = 0.0
+    hold: float = 0.0
 
 
 class SampledPrices(NamedTuple):

@@ -115,7 +115,7 @@ from ecc._support.quantity import Dimension
 from ecc.contract.choices import ARRAY_TYPES, NUMBER_TYPES
 from ecc.contract.env import Hook, NoRecord, Params
 from ecc.contract.equilibrium import Bound, Equilibrium, EquilibriumSet, RelayLoop
-from ecc.contract.forms import FluidForm, OperatingRange, Queues, RoundMap, StateMachine
+from ecc.contract.forms import FluidForm, OperatingRange, Queues, RelayDelays, RoundMap, StateMachine
 from ecc.contract.loop import Loop, loop_of
 from ecc.contract.records import as_floats
 from ecc.contract.reference import ReferenceLoop
@@ -607,6 +607,8 @@ class Protocol:
     """Reason why the laws have no equilibrium, as a clause; empty if they have one, or if it is not defined."""
     reductions: ClassVar[Mapping[str, str]] = {}
     """Published approximations of the continuous model: equation -> "taylor" (e^-sT = 1 - sT) or "static" (sT = 0)."""
+    relay_delays: ClassVar[RelayDelays] = RelayDelays()
+    """Delays of hosts with a relay in addition to the RTT, in packet runs; the laws, averaged over RTTs, omit them."""
     property_exceptions: ClassVar[Mapping[str, str]] = {}
     """Properties of `ecc check` that the protocol violates by its definition: name of the property -> reason, as a
     clause. `ecc check` still checks them, and prints the reason next to a violation."""

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from ecc._support.quantity import TIME, QuantityField, as_delay, default
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.equilibrium import Equilibrium, RelayLoop
+from ecc.contract.forms import RelayDelays
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.reference import ReferenceLoop
 from ecc.models.fast import FAST
@@ -105,6 +106,7 @@ class Copa(windows.WindowProtocol):
 
     may_use_prr = False
     loss_response_law = None
+    relay_delays = RelayDelays(above=0.25)  # the minimum over half an RTT, by a filter of three samples
     reference_loop = ReferenceLoop(48e6, (0.1,) * 2, "ours")
 
     def __post_init__(self) -> None:

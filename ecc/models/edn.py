@@ -46,6 +46,7 @@ from ecc._support.arguments import check_arguments
 from ecc._support.quantity import TIME, as_time
 from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
 from ecc.contract.equilibrium import Equilibrium, RelayLoop
+from ecc.contract.forms import RelayDelays
 from ecc.contract.parameters import check_choice
 from ecc.contract.reference import ReferenceLoop
 from ecc.errors import LinearizationError
@@ -102,6 +103,7 @@ class EDN(windows.WindowProtocol):
     unit: Any = 0.001
 
     dimensions = {"A": TIME, "B": TIME, "unit": TIME}
+    relay_delays = RelayDelays(hold=1.0)  # the count of ACKs is first unwound
     reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "EDN sec. 3: 100 Mb/s, median RTT 100 ms; four flows are ours")
 
     def __post_init__(self) -> None:

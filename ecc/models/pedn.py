@@ -75,6 +75,7 @@ class PEDN(windows.WindowProtocol):
     B: float = 3.0
     quantized: bool = True
     slots: int = 1024
+    relay_delays = edn.EDN.relay_delays
     reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "EDN sec. 3: 100 Mb/s, median RTT 100 ms; four flows are ours")
 
     def __post_init__(self) -> None:

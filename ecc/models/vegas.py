@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.equilibrium import Equilibrium, EquilibriumSet, RelayLoop
+from ecc.contract.forms import RelayDelays
 from ecc.contract.parameters import check_number
 from ecc.contract.reference import ReferenceLoop
 from ecc.laws.elementary import sqrt
@@ -83,6 +84,7 @@ class Vegas(windows.EndToEndProtocol):
     beta: float = 3.0
     gamma: float = 1.0
     no_equilibrium = "with alpha < beta any window with alpha to beta packets queued persists"
+    relay_delays = RelayDelays(0.5, 0.5, 0.25)  # means over an RTT; growth is spread over an RTT, a decrease is not
     reference_loop = ReferenceLoop(100e6, (0.1,) * 4, "EDN sec. 3: 100 Mb/s, median RTT 100 ms; four flows are ours")
 
     def __post_init__(self) -> None:

@@ -60,4 +60,4 @@ def test_a_cycle_of_a_map_per_round_has_the_multipliers_of_its_linear_model():
     assert cycle.stable
     assert cycle.proven
     with pytest.raises(LinearizationError, match="it declares no map per round"):
-        limit_cycle("EDN", time="discrete")
+        limit_cycle("XCP", time="discrete")
