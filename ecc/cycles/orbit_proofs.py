@@ -48,6 +48,8 @@ _WIDTHS = (6, 9, 12, 16, 20, 26, 34, 44, 56, 72, 88, 128, 200, 320, 512)  # boxe
 _NEWTON_STEPS = 60
 _CLOSE = 1e-8  # relative step of Newton's method, below which steps that grow are rounding errors
 _SHRINKS = 40  # applications of the operator that make a box small
+_GROWTHS = 6  # boxes that are tried over a box of parameters
+_NOT_INSIDE = "the operator does not map a box into itself: a multiplier is near 1, or the box is too large"
 _METHOD = "Krawczyk's operator in balls of {} bits (python-flint)"
 
 
@@ -325,23 +327,27 @@ class _Return:
         residual = [ball.value - c for ball, c in zip(self._returned(path[-1]), point, strict=True)]
         sizes = self._sizes(point, path)
         reason = ""
-        for k in _WIDTHS:
+        for k in _WIDTHS if not self.names else ():
             if k > number - 12:
                 break
-            radii = [size * as_arb(2) ** -k for size in sizes]
             try:
-                X = [_ball(c, radius) for c, radius in zip(point, radii, strict=True)]
+                X = [_ball(c, size * as_arb(2) ** -k) for c, size in zip(point, sizes, strict=True)]
                 image, slopes, corner = self._image(X, point, path, inverse, residual)
-                if not _is_inside(image, X) and self.names:  # parameters move the orbit: a box around its image
-                    X = [_ball(c, 1.25 * (y - c).abs_upper()) for c, y in zip(point, image, strict=True)]
-                    X = [x if x.rad() > 0 else _ball(x, r) for x, r in zip(X, radii, strict=True)]
-                    image, slopes, corner = self._image(X, point, path, inverse, residual)
             except UndecidedError as error:
                 reason = str(error)
                 continue
             if _is_inside(image, X):
                 return self._conclusion(X, image, slopes, corner, number, (point, path, inverse, residual))
-            reason = "the operator does not map a box into itself: a multiplier is near 1, or the box is too large"
+            reason = _NOT_INSIDE
+        radii = [size * as_arb(2) ** (16 - number) for size in sizes]
+        for _ in range(_GROWTHS if self.names else 0):  # parameters move the orbit: a box around its image
+            X = [_ball(c, radius) for c, radius in zip(point, radii, strict=True)]
+            image, slopes, corner = self._image(X, point, path, inverse, residual)
+            if _is_inside(image, X):
+                return self._conclusion(X, image, slopes, corner, number, (point, path, inverse, residual))
+            reason = _NOT_INSIDE
+            grown = [1.25 * (y - c).abs_upper() for c, y in zip(point, image, strict=True)]
+            radii = [_larger(radius, r) for radius, r in zip(grown, radii, strict=True)]
         raise UndecidedError(reason or f"no box was tried with {number} bits")
 
     def _image(
@@ -492,6 +498,10 @@ def _ball(center: Any, radius: Any) -> Any:
     from flint import arb
 
     return center + arb(0, radius)
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return a if a.mid() > b.mid() else b
 
 
 def _is_inside(image: list[Any], X: list[Any]) -> bool:

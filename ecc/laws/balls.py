@@ -86,8 +86,8 @@ class Ball:
 
     def __mul__(self, other: Any) -> Ball:
         a = self.value
-        if other is self:
-            return self.__pow__(2)
+        if isinstance(other, Ball) and other is self:
+            return other._through(_even(a * a), 2 * a)
         if not isinstance(other, Ball):
             b = as_arb(other)
             return Ball(a * b, {k: slope * b for k, slope in self.slopes.items()}, self.corner)
