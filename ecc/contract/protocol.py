@@ -240,6 +240,13 @@ class Protocol:
     """The window right after a loss; None: losses do not change windows."""
     mark_response_law: ClassVar[Callable[..., float] | None] = None
     """The window right after a mark; None: the same as after a loss."""
+    marked_round_law: ClassVar[Callable[..., float] | None] = None
+    """The window after a round in which all packets are marked; None: that of `mark_response_law`, at the first mark.
+
+    Declared if `mark_response_law` is a mean over marks at random times.
+    """
+    is_paced: ClassVar[bool] = False
+    """Whether hosts send their windows at the rate w/D, for models of cycles; other models have the option clocking."""
     memory_law: ClassVar[Callable[..., float] | None] = None
     """The value that a flow remembers from a loss, the argument `m` of other laws; None: no value."""
 
@@ -628,6 +635,16 @@ class Protocol:
         A class attribute of this name applies to all variants.
         """
         return None
+
+    def response_interval(self, rtt: float) -> float:
+        """Return the minimum time between two responses to marks [s]; by default the RTT.
+
+        Parameters
+        ----------
+        rtt : float, s
+            RTT with queues.
+        """
+        return rtt
 
     @property
     def cycle_loop(self) -> ReferenceLoop | None:

@@ -18,6 +18,7 @@ from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.reference_cases import cycle_case, host_of, named_protocol
 from ecc.cycles.relays import relay_limit_cycle
 from ecc.cycles.round_maps import round_map_cycle
+from ecc.cycles.step_marking import step_marking_cycle
 from ecc.errors import ConvergenceError, LinearizationError
 from ecc.network.network import Network
 
@@ -26,7 +27,11 @@ __all__ = ["METHODS", "TIMES", "limit_cycle"]
 Loop = Protocol | ProtocolAssignment
 TIMES = ("continuous", "discrete")
 
-METHODS: tuple[Callable[[Loop, Network, str], LimitCycle], ...] = (round_map_cycle, relay_limit_cycle)
+METHODS: tuple[Callable[[Loop, Network, str], LimitCycle], ...] = (
+    round_map_cycle,
+    relay_limit_cycle,
+    step_marking_cycle,
+)
 """The methods, in the order in which they are asked: special ones first."""
 
 

@@ -132,6 +132,7 @@ class Prague(windows.WindowProtocol):
     ecn_echo = "scalable"
     answers: ClassVar[frozenset[str]] = frozenset({"ecn", "loss"})
     no_equilibrium = windows.GROW_UNTIL_MARKED
+    is_paced = True
     may_use_prr = False  # as in Linux: tcp_prague controls the window in recoveries itself
     reference_loop = ReferenceLoop(
         40e6,
@@ -172,7 +173,12 @@ class Prague(windows.WindowProtocol):
         """The mean window after a mark."""
         return w - answered(w, alpha, D, s, p) * (w - reduced(w, alpha))
 
+    marked_round_law = staticmethod(reduced)
     loss_response_law = staticmethod(window_after_loss)
+
+    def response_interval(self, rtt: float) -> float:
+        """The virtual RTT."""
+        return virtual_rtt(rtt, self.namespace())
 
     @property
     def states(self) -> Mapping[str, State]:

@@ -49,6 +49,18 @@ class QueueDiscipline(Protocol):
         """Return the state of a queue, with the values of `states` in the fields of the same names."""
         return record_at(self.link_record(), values)
 
+    def marking_threshold(self, capacity: float, is_scalable: bool) -> float | None:
+        """Return the queue above which all packets are marked, and none below it [bytes]; None: another rule.
+
+        Parameters
+        ----------
+        capacity : float, bit/s
+            Capacity of the link.
+        is_scalable : bool
+            Whether all packets at the link are those of scalable flows (ECT(1)).
+        """
+        return None
+
     @property
     def gives(self) -> frozenset[str]:
         return frozenset({"ecn"} if self.mark else ())

@@ -82,6 +82,10 @@ class DualPI2(QueueDiscipline):
             "drr", (max(1, round(cycle * (1.0 - self.classic_share))), max(1, round(cycle * self.classic_share)))
         )
 
+    def marking_threshold(self, capacity: float, is_scalable: bool) -> float | None:
+        """The step, for scalable flows alone: the controller is then at 0, since delays are below its target."""
+        return capacity * self.step / 8.0 if is_scalable and self.step < self.target else None  # type: ignore[operator]
+
     @dataclass
     class LinkState:
         """The state of the controller, common to both queues."""

@@ -56,6 +56,10 @@ class StepMarking(QueueDiscipline):
         super().__post_init__()
         check_number(self, threshold=0.0)
 
+    def marking_threshold(self, capacity: float, is_scalable: bool) -> float | None:
+        """The threshold, if packets are marked and not dropped."""
+        return self.threshold * self.packet_size if self.mark else None
+
     def link_hooks(self) -> dict[str, Hook]:
         return {"on_arrival": on_arrival}
 

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from ecc import packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
 from ecc.contract.env import FlowEnv, Hook, Params
-from ecc.errors import ConvergenceError
+from ecc.cycles.switched_windows import SwitchedWindows, switched_cycle
 from ecc.models import DCTCP, NewReno
 from ecc.models import dctcp as law
 from ecc.models.shared import windows
@@ -323,9 +322,8 @@ class Cycle(NamedTuple):
 def limit_cycle(flows: int, threshold: float, g: float, increase: float = 1.0) -> Cycle:
     """Return the cycle of W' = a/R - W alpha p/(2R), alpha' = g (p - alpha)/R, q' = N W/R - C, R = RTT + q/C.
 
-    p is 1 if the queue exceeded K at the time RTT + K/C earlier. It is a switch: between two crossings of K, p is
-    constant except during this delay at the beginning. The complete state is therefore (W, alpha) when the queue rises
-    through K, and its map to the next cycle is the return map. The multipliers of the map are those of the cycle.
+    p is 1 if the queue exceeded K at the time RTT + K/C earlier (`ecc.cycles.switched_windows`). The multipliers are
+    those of the return map for deviations of all flows at once.
 
     Parameters
     ----------
@@ -336,41 +334,16 @@ def limit_cycle(flows: int, threshold: float, g: float, increase: float = 1.0) -
     increase : float, packets per RTT, optional
         Additive increase a.
     """
-    C = PIPE / DCTCP_RTT
-    lag = DCTCP_RTT + threshold / C
 
-    def half(y: FloatArray, first: float, direction: float) -> tuple[FloatArray, float, FloatArray]:
-        def slope(t: float, y: FloatArray, marked: float) -> list[float]:
-            R = DCTCP_RTT + y[2] / C
-            return [increase / R - 0.5 * y[0] * y[1] * marked / R, g * (marked - y[1]) / R, flows * y[0] / R - C]
+    def slope(values: FloatArray, D: float, marked: float) -> FloatArray:
+        W, alpha = values
+        return np.array([increase - 0.5 * W * alpha * marked, g * (marked - alpha)])
 
-        def crosses(t: float, y: FloatArray, marked: float) -> float:
-            return float(y[2]) - threshold
-
-        crosses.terminal, crosses.direction = True, direction  # type: ignore[attr-defined]
-        early = solve_ivp(slope, (0.0, lag), y, args=(first,), rtol=1e-9, atol=1e-10)
-        late = solve_ivp(
-            slope, (0.0, 300.0 * lag), early.y[:, -1], args=(1.0 - first,), events=crosses, rtol=1e-9, atol=1e-10
-        )
-        if not late.t_events[0].size:
-            raise ConvergenceError("the queue does not cross the threshold again", last=late.y[:, -1])
-        return late.y[:, -1], lag + float(late.t[-1]), np.concatenate([early.y[2], late.y[2]])
-
-    def back(x: FloatArray) -> tuple[FloatArray, float, FloatArray]:
-        y, rising, above = half(np.append(x, threshold), 0.0, -1.0)
-        y, falling, below = half(y, 1.0, 1.0)
-        return y[:2], rising + falling, np.concatenate([above, below])
-
-    x = np.array([1.02 * (PIPE + threshold) / flows, 0.3])
-    for _ in range(300):
-        new = back(x)[0]
-        if np.max(np.abs(new / x - 1.0)) < 1e-7:
-            break
-        x = new
-    steps = np.diag(1e-4 * x)
-    columns = [(back(x + step)[0] - back(x - step)[0]) / (2.0 * step.max()) for step in steps]
-    _, period, queue = back(x)
-    return Cycle(period, float(queue.min()), float(queue.max()), np.linalg.eigvals(np.array(columns).T))
+    together = np.array([float(flows)])
+    windows = SwitchedWindows(slope, None, lambda D: D, together, PIPE / DCTCP_RTT, DCTCP_RTT, threshold)
+    cycle = switched_cycle(windows, np.array([[1.02 * (PIPE + threshold) / flows, 0.3]]))
+    queue, multipliers = cycle.queue, cycle.multipliers
+    return Cycle(cycle.period, float(queue.min()), float(queue.max()), multipliers)
 
 
 @check("dctcp-cycle", cost=5, main=False)
