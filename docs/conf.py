@@ -233,6 +233,15 @@ def figures(app: Any, page: str, template: str, context: dict[str, Any], tree: A
         app.add_js_file("plotly.min.js", priority=100, loading_method="defer")
 
 
+def report_with_a_link(app: Any, error: Exception | None) -> None:
+    """The report leads back to the pages that it is published with."""
+    path = Path(app.outdir) / "report.html"
+    if error is None and path.exists():
+        text = path.read_text(encoding="utf-8")
+        link = '<p class="again"><a href="index.html">Documentation of ecc</a></p>'
+        path.write_text(text.replace("<!-- documentation -->", link, 1), encoding="utf-8")
+
+
 UNDERLINE = re.compile(r"-{5,}")
 
 
@@ -319,5 +328,6 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-signature", parameters)
     app.connect("source-read", notebooks)
     app.connect("html-page-context", figures)
+    app.connect("build-finished", report_with_a_link)
     app.connect("missing-reference", spelled_out, priority=400)  # before intersphinx looks
     app.add_html_math_renderer("mathml", (mathml("inline"), None), (mathml("block"), None))

@@ -13,6 +13,37 @@ from ecc.claims.report.text import MEANING, provenance, typeset
 __all__ = ["page"]
 
 
+FILTER = """
+<form class="ledger-filter" hidden>
+<label>Show claims with <input type="search" placeholder="CUBIC, margin, refuted"></label> <output></output>
+</form>
+
+<script>
+addEventListener("DOMContentLoaded", () => {
+  const form = document.querySelector(".ledger-filter"), text = form.querySelector("input");
+  const rows = Array.from(document.querySelectorAll("table.ledger tbody tr"));
+  const groups = Array.from(document.querySelectorAll("table.ledger")).map(table => table.closest("section"));
+  const contents = rows.map(row => row.textContent.toLowerCase());
+  form.hidden = false;
+  form.addEventListener("submit", event => event.preventDefault());
+  function filter() {
+    const words = text.value.toLowerCase().split(/\\s+/).filter(Boolean);
+    rows.forEach((row, k) => row.hidden = !words.every(word => contents[k].includes(word)));
+    groups.forEach(group => group.hidden = !group.querySelector("tbody tr:not([hidden])"));
+    const shown = rows.filter(row => !row.hidden).length;
+    form.querySelector("output").textContent = words.length ? `${shown} of ${rows.length} claims` : "";
+    const query = text.value ? "?q=" + encodeURIComponent(text.value) : "";
+    history.replaceState(null, "", location.pathname + query + location.hash);
+  }
+  text.addEventListener("input", filter);
+  text.value = new URLSearchParams(location.search).get("q") || "";
+  if (text.value) filter();
+});
+</script>
+"""
+"""A field that hides the claims without its words. The address has the words, so that a link shows the same claims."""
+
+
 def _verdicts(report: Mapping[str, Any] | None) -> dict[str, str]:
     """Cells with the verdict of a report on each claim, and the command, commit and environment that produced it."""
     if report is None:
@@ -61,8 +92,9 @@ def page(results: Mapping[str, Any] | None = None) -> str:
         "|---|---|",
         *(f"| {read} | {text} |" for read, text in READ.items()),
         "",
-        *(f"- **{key}**: {text}" for key, text in PAPERS.items()),
+        FILTER,
     ]
+    results_of = {one["claim"]["id"]: one["verdict"] for one in (results or {"findings": []})["findings"]}
     heads = ["id", "source", "claim or question", "reported"] + (["verdict"] if found else [])
     for section, title in SECTIONS.items():
         group = [claim for claim in claims().values() if claim.section == section]
@@ -79,6 +111,10 @@ def page(results: Mapping[str, Any] | None = None) -> str:
                 cells.append(found[claim.id])
             elif found:
                 cells.append("not in the report")
-            lines.append(f'<tr id="{claim.id}">{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
+            columns = zip(heads, cells, strict=True)
+            row = "".join(f'<td data-label="{head}">{cell}</td>' for head, cell in columns)
+            verdict = results_of.get(claim.id, "")
+            lines.append(f'<tr id="{claim.id}" data-verdict="{verdict}">{row}</tr>')
         lines.append("</tbody></table>")
+    lines += ["", "## Papers", "", *(f"- **{key}**: {text}" for key, text in PAPERS.items())]
     return "\n".join(lines) + "\n"

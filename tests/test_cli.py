@@ -340,10 +340,10 @@ def test_the_table_says_what_a_confirmed_claim_does_not(capsys):
     output.print_items(output.verdict_table([confirmed, Finding(other, Verdict.REFUTED, "Wrong.", [missed])]))
     text = capsys.readouterr().out
     head, _, first, second = (line for line in text.splitlines() if line)
-    assert head.endswith("  yet") and first.endswith("  packets below the bound: unstable")
+    assert head.endswith("  beyond the claim") and first.endswith("  packets below the bound: unstable")
     assert second.endswith("  Wrong.")  # nothing after it, no blanks either
     output.print_items(output.verdict_table([replace(confirmed, measurements=[])]))
-    assert "yet" not in capsys.readouterr().out
+    assert "beyond" not in capsys.readouterr().out
 
 
 def test_crosscheck_json_is_all_there_is_on_standard_output(checks, tmp_path, capsys):

@@ -312,7 +312,7 @@ def verdict_table(findings: Sequence[Finding], what: str = "claim", failures: Ma
     rows += [(Text(key, no_wrap=True), failed, "", error, "") for key, error in (failures or {}).items()]
     if what == "case":
         return table_of("", ("case", "verdict", "reason"), [(*row[:2], row[3]) for row in rows])
-    heads = ("claim", "verdict", "published → found", "reason", "yet")
+    heads = ("claim", "verdict", "published → found", "reason", "beyond the claim")
     return table_of("", *((heads, rows) if any(row[-1] for row in rows) else (heads[:-1], [row[:-1] for row in rows])))
 
 

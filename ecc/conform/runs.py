@@ -276,7 +276,7 @@ def conformance_report(result: Conformance, command: str = "", again: str = "") 
     """
     name = type(result.protocol).__name__
     return Report(
-        result.findings,
+        sorted(result.findings, key=lambda finding: finding.verdict is Verdict.NOT_COMPARABLE),
         command or f"ecc conform {name}",
         result.interrupted,
         failures=result.failures,

@@ -299,6 +299,14 @@ def decoded(values: Any) -> NDArray[np.float64]:
     return np.asarray(values, dtype=float)
 
 
+_PAGE_HEAD = (
+    '<meta name="viewport" content="width=device-width, initial-scale=1"><style>'
+    "@media screen and (prefers-color-scheme: dark) { html { color-scheme: dark; background: #141414; } "
+    ".plotly-graph-div { filter: invert(0.9216) hue-rotate(180deg); } }</style>"
+)
+"""Width of phones, and the colors of dark mode: white becomes the color of the page, and hues remain."""
+
+
 def as_html(drawn: go.Figure, page: bool = True) -> str:
     """Return a figure as HTML with an alternative text: its title, the titles of its axes, and the names of its curves.
 
@@ -319,5 +327,7 @@ def as_html(drawn: go.Figure, page: bool = True) -> str:
     texts[1] = texts[1].replace("<br>", " ")
     text = ": ".join(filter(None, texts[:2])) + (f". Curves: {texts[2]}." if texts[2] else ".")
     html = str(drawn.to_html(include_plotlyjs=page, full_html=page, config={"displaylogo": False}))
+    if page:
+        html = html.replace("<head>", f"<head><title>{escape(texts[0])}</title>{_PAGE_HEAD}", 1)
     before, place, rest = html.rpartition('class="plotly-graph-div"')
     return f'{before}{place} role="img" aria-label="{escape(text)}"{rest}'

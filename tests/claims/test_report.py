@@ -22,6 +22,7 @@ from ecc._support.display import number_text
 from ecc.claims.ledger import Finding, Measurement, Picture, Verdict, claims
 from ecc.claims.report import page as page_module
 from ecc.claims.report.output import Report, as_json, as_markdown, write_report
+from ecc.claims.report.text import evidence
 from ecc.plot import boundary_figure, trajectory_figure
 
 
@@ -161,10 +162,13 @@ def test_what_a_confirmed_theorem_does_not_say_of_packets_stands_beside_its_verd
     unstable = Measurement("packet run 2 % below Theorem 3", "unstable", met=False)
     right = finding("qi-3", Verdict.CONFIRMED, measurements=[Measurement("boundary", 1.57, met=True), unstable])
     wrong = finding("qi-7", Verdict.REFUTED, measurements=[unstable])
+    assert [m.name for m in evidence(right)] == ["boundary", "packet run 2 % below Theorem 3"]
     path, _ = write_report(Report([right, wrong]), tmp_path)
     rows = re.findall(
         r'<a href="#(qi-.)">.*?<td class="beside">(.*?)</td>', path.read_text(encoding="utf-8"), re.DOTALL
     )
+    marks = re.findall(r'<td class="mark"[^>]*><b class="(\w+)">(.*?)</b>', path.read_text(encoding="utf-8"))
+    assert marks == [("yes", "yes"), ("beyond", "beyond the claim"), ("no", "no")]
     assert rows == [("qi-3", "packet run 2 % below Theorem 3: unstable"), ("qi-7", "")]
     assert "| packet run 2 % below Theorem 3: unstable |\n" in (tmp_path / "report.md").read_text(encoding="utf-8")
 
@@ -285,12 +289,12 @@ addEventListener("load", async () => {
     for (let k = 0; k < 5000 && !plot.querySelector(".scatterlayer path"); k++) await pause(50);
   }
   document.querySelector('.counts button[data-verdict="refuted"]').click();
-  const refuted = left();
+  const refuted = left(), address = location.search;
   document.querySelector(".filter").reset();
   document.querySelector(".filter").dispatchEvent(new Event("input"));
   const links = Array.from(document.querySelectorAll('a[href^="#"]'));
   location.href = "/done?" + encodeURIComponent(JSON.stringify({
-    troubles, refuted, drawnAtFirst, all: left(),
+    troubles, refuted, address, drawnAtFirst, all: left(),
     drawn: Array.from(document.querySelectorAll(".plot")).filter(plot => plot.querySelector(".scatterlayer path")).length,
     broken: links.filter(link => !document.getElementById(link.getAttribute("href").slice(1))).length, links: links.length,
     wide: document.documentElement.scrollWidth - innerWidth,
@@ -357,5 +361,6 @@ def test_figures_are_drawn_links_work_and_the_console_is_silent(tmp_path, width)
     assert found["drawn"] == 12 > found["drawnAtFirst"]
     assert found["broken"] == 0 and found["links"] >= 2 * len(findings)
     assert found["refuted"] == sum(f.verdict is Verdict.REFUTED for f in findings) < found["all"] == len(findings)
+    assert found["address"] == "?verdict=refuted"
     assert found["wide"] <= 0
     assert found["buttons"] > 0 and found["uploads"] == 0

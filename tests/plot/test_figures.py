@@ -96,6 +96,14 @@ def test_no_figure_has_a_button_that_uploads_it():
         assert "sendChartToCloud" in removed, name
 
 
+def test_a_page_of_a_figure_has_a_title_and_a_dark_mode():
+    drawn = trajectory_figure([1.0, 2.0], [[1e6], [2e6]], title="a <b>")
+    head = as_html(drawn).split("</head>")[0]
+    assert "<title>a &lt;b&gt;</title>" in head and 'name="viewport"' in head and "prefers-color-scheme: dark" in head
+    assert "<title>Figure</title>" in as_html(trajectory_figure([1.0, 2.0], [[1e6], [2e6]])).split("</head>")[0]
+    assert "<title>" not in as_html(drawn, page=False)
+
+
 def test_figures_as_pages_have_an_alternative_text_and_no_link_of_plotly():
     drawn = trajectory_figure([1.0, 2.0], [[1e6], [2e6]], [[0.0], [5e3]], title="a <b>", levels=[("share", 2e6)])
     for page in (True, False):

@@ -13,7 +13,18 @@ from ecc._support.files import WriteError, make_folder, replacing
 from ecc.claims.ledger import SECTIONS, Finding, Measurement
 from ecc.claims.provenance import environment_id
 from ecc.claims.report.page import Report, page
-from ecc.claims.report.text import again, cited, entries, environments, evidence, judged, provenance, tally, unexpected
+from ecc.claims.report.text import (
+    again,
+    cited,
+    entries,
+    environments,
+    evidence,
+    judged,
+    mark,
+    provenance,
+    tally,
+    unexpected,
+)
 
 __all__ = ["Report", "as_json", "as_markdown", "report_folder", "write_report"]
 
@@ -134,7 +145,7 @@ def as_markdown(report: Report) -> str:
         if group:
             lines += ["", f"## {title}", ""]
             lines += _table(
-                ["claim", "source", "read", "verdict", "statement", "unexpected"],
+                ["claim", "source", "read", "verdict", "statement", "beyond the claim"],
                 [
                     [
                         f"[{f.claim.id}](#{f.claim.id})",
@@ -178,15 +189,14 @@ def _claim(finding: Finding, command: str) -> list[str]:
     ]
     if finding.measurements:
         head = ["quantity", "reported", "found", "± 95 %", "fluid", "live", "as expected", "note"]
-        lines += _table(head, [_row(measurement) for measurement in evidence(finding)])
+        lines += _table(head, [_row(finding, measurement) for measurement in evidence(finding)])
     return lines
 
 
-def _row(measurement: Measurement) -> list[str]:
+def _row(finding: Finding, measurement: Measurement) -> list[str]:
     def value(of: float | str | None) -> str:
         return number_text(of) if of is None or isinstance(of, str) else f"{number_text(of)} {measurement.unit}".strip()
 
-    met = "" if measurement.met is None else "yes" if measurement.met else "no"
     return [
         measurement.name,
         value(measurement.reported),
@@ -194,7 +204,7 @@ def _row(measurement: Measurement) -> list[str]:
         number_text(measurement.half),
         value(measurement.fluid),
         value(measurement.live),
-        met,
+        mark(finding, measurement),
         measurement.note,
     ]
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ecc import __version__
 from ecc._support.display import number_text
-from ecc.claims.ledger import SECTIONS, Claim, Finding, Measurement, Picture, Verdict
+from ecc.claims.ledger import SECTIONS, Claim, Finding, Picture, Verdict
 from ecc.claims.provenance import environment_id
 from ecc.claims.report.text import (
     INTRODUCTION,
@@ -30,6 +30,7 @@ from ecc.claims.report.text import (
     environments,
     evidence,
     judged,
+    mark,
     provenance,
     tally,
     typeset,
@@ -186,7 +187,9 @@ def _filter(findings: Sequence[Finding]) -> str:
 
 def _claims(findings: Sequence[Finding]) -> str:
     """Return the list of claims: one row each, grouped by the sections of the ledger."""
-    head = "".join(f'<th scope="col">{title}</th>' for title in ("Id", "Claim or question", "Verdict", "Unexpected"))
+    head = "".join(
+        f'<th scope="col">{title}</th>' for title in ("Id", "Claim or question", "Verdict", "Beyond the claim")
+    )
     parts = [f"<thead><tr>{head}</tr></thead>"] if findings else []
     for section, group in _by_section(findings):
         rows = "".join(
@@ -236,7 +239,7 @@ def _article(finding: Finding, numbers: Iterator[int], room: int, command: str) 
         "</dl>",
     ]
     if finding.measurements:
-        parts.append(_measurements(evidence(finding)))
+        parts.append(_measurements(finding))
     parts += [_figure(picture, next(numbers), claim.id, room) for picture in finding.pictures]
     if finding.assumptions:
         items = "".join(f"<li>{typeset(text)}</li>" for text in finding.assumptions)
@@ -253,7 +256,12 @@ def _article(finding: Finding, numbers: Iterator[int], room: int, command: str) 
     return "\n".join(parts)
 
 
-def _measurements(measurements: Sequence[Measurement]) -> str:
+def _mark(text: str) -> str:
+    kind = text if text in ("yes", "no") else "beyond"
+    return f'<b class="{kind}">{text}</b>' if text else ""
+
+
+def _measurements(finding: Finding) -> str:
     def cell(value: float | str | None, unit: str) -> str:
         shown = typeset(number_text(value))
         return f'{shown} <span class="unit">{typeset(unit)}</span>' if shown and unit else shown
@@ -266,10 +274,10 @@ def _measurements(measurements: Sequence[Measurement]) -> str:
             ("value half", cell(m.half, "")),
             ("value fluid", cell(m.fluid, "" if isinstance(m.fluid, str) else m.unit)),
             ("value live", cell(m.live, "" if isinstance(m.live, str) else m.unit)),
-            ("mark", "" if m.met is None else '<b class="yes">yes</b>' if m.met else '<b class="no">no</b>'),
+            ("mark", _mark(mark(finding, m))),
             ("note", typeset(m.note)),
         ]
-        for m in measurements
+        for m in evidence(finding)
     ]
     return _table(["Quantity", "Reported", "Found", "± 95&nbsp;%", "Fluid", "Live", "As expected", "Note"], rows)
 
@@ -332,7 +340,7 @@ def _environments(findings: Sequence[Finding]) -> str:
     for name, surroundings in environments(findings).items():
         rows = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in surroundings.items())
         parts.append(f'<section id="{name}"><h3>{name}</h3><dl>{rows}</dl></section>')
-    return "\n".join(["<h2>Commits and environments</h2>", *parts]) if parts else ""
+    return "\n".join(['<h2 id="environments">Commits and environments</h2>', *parts]) if parts else ""
 
 
 def _badge(verdict: Verdict, text: str = "") -> str:

@@ -22,6 +22,7 @@ __all__ = [
     "environments",
     "evidence",
     "judged",
+    "mark",
     "provenance",
     "tally",
     "typeset",
@@ -163,13 +164,29 @@ def again(finding: Finding, command: str = "ecc reproduce") -> str:
 
 
 def evidence(finding: Finding) -> list[Measurement]:
-    """Return the measurements of a finding; if some are not as expected, they come first.
+    """Return the measurements of a finding; if some are not as expected, they come first, and beyond the claim last.
 
     Parameters
     ----------
     finding : Finding
     """
-    return sorted(finding.measurements, key=lambda measurement: measurement.met is not False)
+    is_last = finding.verdict is Verdict.CONFIRMED
+    return sorted(finding.measurements, key=lambda measurement: (measurement.met is False) is is_last)
+
+
+def mark(finding: Finding, measurement: Measurement) -> str:
+    """Return whether a measurement is as expected: "yes", "no", "beyond the claim", or "" without an expectation.
+
+    A confirmed claim holds in its model; its measurements in other models may differ, which contradicts nothing.
+
+    Parameters
+    ----------
+    finding : Finding
+    measurement : Measurement
+    """
+    if measurement.met is None:
+        return ""
+    return "yes" if measurement.met else "beyond the claim" if finding.verdict is Verdict.CONFIRMED else "no"
 
 
 def unexpected(finding: Finding) -> str:

@@ -36,8 +36,16 @@ def _stable(p: DCQCN, delay: float) -> list[int]:
     return [flows for flows, value in verdicts.items() if value]
 
 
-def _span(counts: list[int]) -> str:
-    return f"{min(counts)} to {max(counts)}" if counts else "none"
+def _ranges(counts: list[int]) -> str:
+    """Return ascending numbers as text with ranges, for example "2 to 7, 13, 14"."""
+    groups: list[list[int]] = []
+    for count in counts:
+        if groups and count == groups[-1][-1] + 1:
+            groups[-1].append(count)
+        else:
+            groups.append([count])
+    texts = [f"{group[0]} to {group[-1]}" if group[2:] else ", ".join(map(str, group)) for group in groups]
+    return ", ".join(texts) or "none"
 
 
 def _margins(
@@ -66,8 +74,8 @@ def _margins(
         measured.append(
             Measurement(
                 f"stable numbers of flows, of 2 to {max_flows}, {us}",
-                _span([n for n in stable if n > 1]),
-                reported=_span(reported),
+                _ranges([n for n in stable if n > 1]),
+                reported=_ranges(reported),
                 note="proven, as is the instability of the others",
                 met=not off,
             )
@@ -77,7 +85,7 @@ def _margins(
     by_delay = {
         us: [n for other, stable, n in wrong if other == us and stable] for us in dict.fromkeys(w[0] for w in wrong)
     }
-    stated = "; ".join(f"at {us} for {_span(ns)}" for us, ns in by_delay.items() if ns)
+    stated = "; ".join(f"at {us} for {_ranges(ns)}" for us, ns in by_delay.items() if ns)
     reverse = [f"{n} at {us}" for us, stable, n in wrong if not stable]
     return Finding(
         claim,
