@@ -15,6 +15,7 @@ from ecc._support.arguments import check_arguments, shown
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
 from ecc.cycles.limit_cycle import LimitCycle
+from ecc.cycles.observed import observed_cycle
 from ecc.cycles.reference_cases import cycle_case, host_of, named_protocol
 from ecc.cycles.relays import relay_limit_cycle
 from ecc.cycles.round_maps import round_map_cycle
@@ -31,8 +32,9 @@ METHODS: tuple[Callable[[Loop, Network, str], LimitCycle], ...] = (
     round_map_cycle,
     relay_limit_cycle,
     step_marking_cycle,
+    observed_cycle,
 )
-"""The methods, in the order in which they are asked: special ones first."""
+"""The methods, in the order in which they are asked: special ones first, the cycles observed in fluid runs last."""
 
 
 @check_arguments

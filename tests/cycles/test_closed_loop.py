@@ -6,6 +6,7 @@ import pytest
 import ecc
 from ecc.cycles import closed_loop
 from ecc.cycles.reference_cases import cycle_case
+from ecc.cycles.round_maps import round_map_cycle
 from ecc.errors import ConvergenceError, LinearizationError
 from ecc.stability import LimitCycle, limit_cycle
 
@@ -60,4 +61,4 @@ def test_a_cycle_of_a_map_per_round_has_the_multipliers_of_its_linear_model():
     assert cycle.stable
     assert cycle.proven
     with pytest.raises(LinearizationError, match="it declares no map per round"):
-        limit_cycle("XCP", time="discrete")
+        round_map_cycle(ecc.models.EDN(), protocol.reference_loop.network(), "discrete")

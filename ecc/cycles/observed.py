@@ -1,0 +1,401 @@
+"""Limit cycles observed in runs, and the decay of deviations from them: of any protocol, as fluid and as packets.
+
+1. Runs from the start of all flows become longer until the last half of one is periodic.
+2. A finer run gives the period, and the queue over one period.
+3. Short cuts of the capacity disturb the sum of the flows, and later starts of some flows disturb their differences.
+   The deviations of successive periods from the cycle give the multipliers (`ecc.cycles.signals`).
+
+Flows that start together stay equal in fluid runs. Therefore such a cycle can be unstable against differences of flows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, isnan
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc import fluid, packet
+from ecc._support.arguments import check_arguments, shown
+from ecc.contract.assignment import ProtocolAssignment
+from ecc.contract.protocol import Protocol
+from ecc.cycles.limit_cycle import LimitCycle
+from ecc.cycles.reference_cases import cycle_case, named_protocol
+from ecc.cycles.signals import ReturnMap, Sections, bin_means, dead_beat, fitted_map, period_of, profiles, sections_of
+from ecc.errors import ConvergenceError, EccError, LinearizationError
+from ecc.network.impairments import CapacitySchedule
+from ecc.network.network import Network
+from ecc.scenario import Scenario
+
+__all__ = ["measured_cycle", "observed_cycle"]
+
+Real = NDArray[np.float64]
+Loop = Protocol | ProtocolAssignment
+
+_FIRST_RTTS, _GROWTH = 250, 4  # length of the first run, RTTs; factor to the next one
+_SAMPLES_PER_RTT, _MAX_SAMPLES = 20, 40_000  # of the first runs
+_POINTS, _BINS, _FLOW_BINS = 192, 16, 2  # points and bins of a period of the queue; bins of a period of rates
+_PERIODS = 40  # periods of the finer run
+_AFTER = 16  # periods after a disturbance
+_MIN_RANGE = 1e-3  # range of the queue, as a share of its mean, below which it is constant
+_CORRELATION = {"fluid": 0.8, "packet": 0.5}
+_CUTS = {"fluid": (0.1, 0.5, 2.0), "packet": (0.5, 2.0)}  # bytes not sent in a cut of capacity, in ranges of the queue
+_CLEAR = 15.0  # a disturbance of this multiple of the noise is large enough
+_LATER = {"fluid": (0.03,), "packet": (0.2, 0.5)}  # start of the last flow, in periods
+_PHASES = {"fluid": (0.2, 0.7), "packet": (0.1, 0.35, 0.6, 0.85)}  # times of the cuts, in periods
+_CEILING = {"fluid": 0.3, "packet": 1.0}  # largest deviation that counts as small, as a share of the norm of the cycle
+_SPREAD = {"fluid": 0.03, "packet": 0.1}  # standard deviation of return times, in periods, of a cycle that has settled
+_MAX_PACKETS = 2e7
+
+
+class _Series(NamedTuple):
+    """Samples of a run: their period [s], the queue [bytes], and the rates of flows [bit/s], (n_samples, n_flows)."""
+
+    step: float
+    queue: Real
+    rates: Real
+
+    @property
+    def signal(self) -> Real:
+        """The queue; if it is constant, the sum of rates."""
+        half = self.queue[len(self.queue) // 2 :]
+        is_constant = np.ptp(half) <= _MIN_RANGE * max(half.mean(), 1.0)
+        return self.rates.sum(axis=1) if is_constant else self.queue
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A loop on a network in an engine."""
+
+    loop: Loop
+    network: Network
+    engine: str
+    time: str
+    seed: int
+
+    def run(self, duration: float, step: float, later: Sequence[float] = (), cut: Any = None, seed: int = 0) -> _Series:
+        """Return the samples of a run with later starts of flows [s] and a cut of the capacity."""
+        network = self.network
+        if len(later):
+            starts = [flow.start + wait for flow, wait in zip(network.flows, later, strict=True)]
+            moved = [replace(flow, start=start) for flow, start in zip(network.flows, starts, strict=True)]
+            network = replace(network, flows=moved)
+        impairments = () if cut is None else (cut,)
+        scenario = Scenario(network, self.loop, duration, seed=self.seed + seed, impairments=impairments)
+        simulated = (
+            packet.simulate(scenario, step)
+            if self.engine == "packet"
+            else fluid.simulate(scenario, step, time=self.time)
+        )
+        simulated.raise_if_incomplete(samples=2)
+        rates = simulated.rate.to_numpy()
+        link = int((simulated.arrival.to_numpy()[len(rates) // 2 :].mean(axis=0) / network.capacities).argmax())
+        return _Series(step, simulated.queue.to_numpy()[:, link].astype(float), rates)
+
+    @property
+    def capacity(self) -> float:
+        return float(self.network.capacities.min())
+
+
+class _Cycle(NamedTuple):
+    """A settled cycle: series of a run, its sections, the time from which it has settled [s], period [s], mean rows."""
+
+    series: _Series
+    sections: Sections
+    settled: float
+    period: float
+    rows: Real
+    scale: Real
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the return times, in periods."""
+        late = self.sections.starts[len(self.sections.starts) // 2 :]
+        return float(np.std(np.diff(late)) / self.sections.period)
+
+
+def observed_cycle(loop: Loop, network: Network, time: str) -> LimitCycle:
+    """Return the cycle that the fluid shows after a start from empty queues, the last method of `limit_cycle`.
+
+    Parameters
+    ----------
+    loop : Protocol or ProtocolAssignment
+    network : Network
+    time : str
+        "continuous" or "discrete".
+
+    Raises
+    ------
+    LinearizationError
+        The loop has no such fluid.
+    ConvergenceError
+        No periodic motion was found.
+    """
+    return _observe(_Case(loop, network, "fluid", time, 1))
+
+
+@check_arguments
+def measured_cycle(
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any] | type | str,
+    network: Network | None = None,
+    engine: str = "packet",
+    time: str = "continuous",
+    seed: int = 1,
+) -> LimitCycle:
+    """Return the limit cycle that runs show, with multipliers from the decay of disturbances.
+
+    Parameters
+    ----------
+    protocol : Protocol, ProtocolAssignment, mapping, class or str
+        As for `limit_cycle`.
+    network : Network, optional
+        As for `limit_cycle`.
+    engine : str, optional
+        "packet" or "fluid".
+    time : str, optional
+        "continuous" or "discrete", of the fluid.
+    seed : int, optional
+        Seed of the first packet run.
+
+    Returns
+    -------
+    LimitCycle
+        `amplitude` is half of the mean peak-to-peak range of a period. `multipliers`: those of the sum of flows and of
+        their differences that the runs distinguish; `notes` has their standard errors.
+
+    Raises
+    ------
+    ValueError
+        An unknown engine or time.
+    LinearizationError
+        The engine does not run the loop.
+    ConvergenceError
+        No periodic motion was found: the queue is constant, or not periodic; the message reports which.
+
+    Notes
+    -----
+    The capacity is cut for a short time, by 10 % of the range of the queue or more, until the disturbance is above the
+    noise of a cycle. A multiplier is resolved down to the ratio of this noise to the disturbance. A deviation that is
+    below the noise after one period has the multiplier 0.
+
+    Examples
+    --------
+    >>> cycle = measured_cycle("NewReno", ecc.Network.dumbbell("10 Mb/s", [0.05], 62_500), engine="fluid")
+    >>> round(cycle.period, 1), cycle.is_dead_beat
+    (4.9, True)
+    """
+    if engine not in _CUTS:
+        raise ValueError(f"engine must be one of fluid, packet, got {shown(engine)}")
+    if time not in ("continuous", "discrete"):
+        raise ValueError(f"time must be one of continuous, discrete, got {shown(time)}")
+    loop = named_protocol(protocol)
+    if network is None:
+        loop, network = cycle_case(loop)
+    return _observe(_Case(loop, network, engine, time, seed))
+
+
+def _observe(case: _Case) -> LimitCycle:
+    """Return the cycle that runs show."""
+    try:
+        cycle = _settled(case)
+    except (ValueError, TypeError) as error:
+        raise LinearizationError(f"it has no {case.engine} runs: {error}") from None
+    maps = {"sum": _of_sum(case, cycle)}
+    if case.network.n_flows > 1:
+        maps["differences"] = _of_differences(case, cycle)
+    known = {name: fitted for name, fitted in maps.items() if fitted is not None}
+    values = np.concatenate([np.empty(0, complex), *(fitted.multipliers for fitted in known.values())])
+    notes = [_text(name, fitted) for name, fitted in maps.items()]
+    notes.append(f"standard deviation of the return times: {cycle.spread:.2%} of the period")
+    queue = cycle.rows[:, :, 0]
+    mean = cycle.rows.mean(axis=0)
+    engine = "packets" if case.engine == "packet" else f"the fluid in {case.time} time"
+    return LimitCycle(
+        "random cycle" if case.engine == "packet" and _draws(case.loop) else "cycle",
+        case.time,
+        cycle.period,
+        float(queue.mean()),
+        0.5 * float(np.ptp(queue, axis=1).mean()),
+        values[np.argsort(-np.abs(values))],
+        stable=_verdict(known),
+        method=f"runs of {engine}, and the decay of disturbances of the sum and of the differences of flows",
+        orbit={
+            "time": cycle.period * np.arange(_POINTS) / _POINTS,
+            "queue": mean[:, 0],
+            "rates": mean[:, 1:].T,
+        },
+        notes=tuple(notes),
+    )
+
+
+def _verdict(maps: Mapping[str, ReturnMap]) -> bool | None:
+    """Return whether deviations decay; None within two standard errors of 1, and without a multiplier."""
+    sizes = [(abs(fitted.multipliers[0]), 2.0 * fitted.error) for fitted in maps.values()]
+    if any(size - error > 1.0 for size, error in sizes):
+        return False
+    return True if sizes and all(size + error < 1.0 for size, error in sizes) else None
+
+
+def _draws(loop: Loop) -> bool:
+    """Return whether hosts or queue disciplines draw random numbers."""
+    protocols = [loop] if isinstance(loop, Protocol) else list(loop.protocols)
+    return any("random" in protocol.required_env for protocol in protocols)
+
+
+def _text(name: str, fitted: ReturnMap | None) -> str:
+    """Return the multipliers of a mode in words."""
+    if fitted is None:
+        return f"{name} of flows: no deviation above the noise, so no multiplier"
+    values = ", ".join(
+        f"{value.real:.3f}{value.imag:+.3f}j" if value.imag else f"{value.real:.3f}" for value in fitted.multipliers
+    )
+    return f"{name} of flows: {values}, standard error {fitted.error:.2g} from {fitted.pairs} pairs of periods"
+
+
+def _settled(case: _Case) -> _Cycle:
+    """Return the cycle at the end of the first run that is long enough.
+
+    Raises
+    ------
+    ConvergenceError
+        No run is periodic.
+    """
+    rtt = float(case.network.rtts.max())
+    packet_bits = 8.0 * float(np.mean([flow.mean_packet for flow in case.network.flows]))
+    length = _FIRST_RTTS * rtt
+    longest = _FIRST_RTTS * _GROWTH**4 * rtt
+    if case.engine == "packet":
+        longest = min(longest, max(_MAX_PACKETS * packet_bits / case.capacity, length))
+    ends = ""
+    while length <= longest * (1.0 + 1e-9):
+        step = max(rtt / _SAMPLES_PER_RTT, length / _MAX_SAMPLES)
+        series = case.run(length, step)
+        half = series.signal[len(series.queue) // 2 :]
+        period = period_of(half, _CORRELATION[case.engine]) * step
+        late = series.queue[len(series.queue) // 2 :]
+        ends = (
+            f"in the last half of a run of {length:.4g} s the queue is from {late.min():.4g} to {late.max():.4g} bytes"
+        )
+        if np.ptp(half) > _MIN_RANGE * max(abs(half.mean()), 1.0) and not isnan(period):
+            cycle = _finer(case, 0.5 * length, period)
+            if cycle.spread <= _SPREAD[case.engine]:
+                return cycle
+            ends += f", and returns after {cycle.period:.4g} s with a standard deviation of {cycle.spread:.0%}"
+        length *= _GROWTH
+    raise ConvergenceError(f"no periodic motion was found: {ends}")
+
+
+def _finer(case: _Case, settled: float, period: float) -> _Cycle:
+    """Return the cycle from a run with many samples per period."""
+    points = _POINTS if settled < 500.0 * period else _POINTS // 3
+    step = period / (points + 0.382)  # samples fall on other phases in each period, so that their noise is seen
+    series = case.run(settled + _PERIODS * period, step)
+    signal = series.signal[round(settled / step) :]
+    sections = sections_of(signal, period / step)
+    starts = sections.starts + round(settled / step)
+    sections = sections._replace(starts=starts)
+    rows = profiles(_columns(series), starts[len(starts) // 2 :], sections.period, _POINTS)
+    scale = np.array(
+        [max(float(np.ptp(rows[:, :, 0])), 1.0), *[case.capacity / case.network.n_flows] * case.network.n_flows]
+    )
+    return _Cycle(series, sections, settled, sections.period * step, rows, scale)
+
+
+def _columns(series: _Series) -> Real:
+    """Return the queue and the rates as columns."""
+    return np.column_stack([series.queue, series.rates])
+
+
+def _binned(cycle: _Cycle, series: _Series, starts: Real, shift: float = 0.0) -> tuple[Real, Real]:
+    """Return the scaled means over bins of periods: of the queue and the sum of rates, and of the rates of flows."""
+    period, scale = cycle.sections.period, cycle.scale
+    total = np.column_stack([series.queue / scale[0], series.rates.sum(axis=1) / scale[1:].sum()])
+    of_sum = bin_means(total, starts + shift, period, _BINS)
+    of_flows = bin_means(series.rates / scale[1:], starts + shift, period, _FLOW_BINS)
+    differences = of_flows - of_flows.mean(axis=2, keepdims=True)
+    return of_sum.reshape(len(starts), -1) / np.sqrt(_BINS), differences.reshape(len(starts), -1) / np.sqrt(_FLOW_BINS)
+
+
+def _deviations(cycle: _Cycle, series: _Series, starts: Real) -> tuple[Real, Real]:
+    """Return the deviations of periods from the cycle, of the sum and of the differences of flows.
+
+    The part of a deviation along the cycle, a shift in time, is removed.
+    """
+    late = cycle.sections.starts[len(cycle.sections.starts) // 2 : -1]
+    mean, mean_difference = (rows.mean(axis=0) for rows in _binned(cycle, cycle.series, late))
+    shift = cycle.sections.period / 50.0
+    tangent = _binned(cycle, cycle.series, late, shift)[0].mean(axis=0) - mean
+    of_sum, differences = _binned(cycle, series, starts)
+    of_sum = of_sum - mean
+    along = of_sum @ tangent / max(float(tangent @ tangent), 1e-300)
+    return of_sum - np.outer(along, tangent), differences - mean_difference
+
+
+def _later_starts(cycle: _Cycle, series: _Series, begin: float) -> Real:
+    """Return the sections of a disturbed run, from a time [s] on, for complete periods."""
+    first = ceil(begin / series.step)
+    sections = sections_of(series.signal[first:], cycle.sections.period, cycle.sections.template)
+    return sections.starts[:-1] + first
+
+
+def _noise(cycle: _Cycle) -> tuple[float, float]:
+    """Return the norms below which deviations of the sum, and of the differences, are noise."""
+    late = cycle.sections.starts[len(cycle.sections.starts) // 2 : -1]
+    of_sum, differences = _deviations(cycle, cycle.series, late)
+    sizes = [float(np.median(np.linalg.norm(rows, axis=1))) for rows in (of_sum, differences)]
+    return max(sizes[0], 1e-9), max(sizes[1], 1e-9)
+
+
+def _of_sum(case: _Case, cycle: _Cycle) -> ReturnMap | None:
+    """Return the multipliers of the sum of flows: from cuts of the capacity, else from the approach to the cycle."""
+    noise = _noise(cycle)[0]
+    sequences = list[Real]()
+    for size in _CUTS[case.engine]:
+        try:
+            sequences = [_after_cut(case, cycle, size, index) for index in range(len(_PHASES[case.engine]))]
+        except (ValueError, EccError):
+            break  # this kind of loop has no changes of capacity, or the cut stops a flow
+        if min(np.linalg.norm(rows[0]) for rows in sequences) > _CLEAR * noise:
+            break
+    fitted = fitted_map([rows[1:] for rows in sequences], noise, _CEILING[case.engine])
+    if fitted is None and sequences:
+        fitted = dead_beat(sequences, noise)
+    if fitted is None:
+        approach = _deviations(cycle, cycle.series, _later_starts(cycle, cycle.series, 0.0))[0]
+        fitted = fitted_map([approach], noise, _CEILING[case.engine])
+    return fitted
+
+
+def _after_cut(case: _Case, cycle: _Cycle, size: float, index: int) -> Real:
+    """Return the deviations of the sum of flows in the period of a cut of the capacity and after it."""
+    step, period, capacity = cycle.series.step, cycle.period, case.capacity
+    span = float(np.ptp(cycle.rows[:, :, 0].mean(axis=0)))
+    bits = size * (8.0 * span if span > 0.0 else 0.1 * capacity * period)
+    width = max(period / 50.0, bits / (0.5 * capacity))
+    begin = float(cycle.sections.starts[2]) * step
+    at = begin + _PHASES[case.engine][index] * period
+    link = int(case.network.capacities.argmin())
+    cut = CapacitySchedule(link, (at, at + width), (capacity - bits / width, capacity))
+    series = case.run(at + width + _AFTER * period, step, cut=cut, seed=index)
+    starts = _later_starts(cycle, series, begin - 0.5 * period)
+    first = int(np.searchsorted(starts, at / step)) - 1
+    last = int(np.searchsorted(starts, (at + width) / step)) - 1  # the last period with a part of the cut
+    of_sum = _deviations(cycle, series, starts)[0]
+    return np.vstack([of_sum[max(first, 0)], of_sum[max(last, 0) + 1 :]])
+
+
+def _of_differences(case: _Case, cycle: _Cycle) -> ReturnMap | None:
+    """Return the multipliers of the differences of flows, from later starts of some flows."""
+    n_flows = case.network.n_flows
+    sequences = []
+    for index, share in enumerate(_LATER[case.engine]):
+        later = share * cycle.period * np.arange(n_flows) / max(n_flows - 1, 1)
+        series = case.run(cycle.settled + _PERIODS * cycle.period, cycle.series.step, later.tolist(), seed=index)
+        of_sum, differences = _deviations(cycle, series, _later_starts(cycle, series, float(later.max())))
+        is_near = np.linalg.norm(of_sum, axis=1) < _CEILING[case.engine]
+        first = 0 if is_near.all() else len(is_near) - int(np.argmin(is_near[::-1]))
+        sequences.append(differences[first:])
+    return fitted_map([rows for rows in sequences if len(rows) > 1], _noise(cycle)[1], _CEILING[case.engine])

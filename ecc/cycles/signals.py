@@ -1,0 +1,288 @@
+"""Periods, sections and return maps of sampled signals; knows no protocol.
+
+The period is the lag with the largest correlation. A section is the time at which the signal agrees best with one
+period of itself (the template): the phase condition of periodic orbits, which needs no choice of a level and holds for
+signals with several corners per period. Deviations of successive periods from the template are mapped to each other by
+a linear map, fitted by least squares (dynamic mode decomposition; Schmid, J. Fluid Mech. 656, 2010, is the usual
+reference and was not read).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import fftconvolve
+
+__all__ = ["ReturnMap", "Sections", "bin_means", "dead_beat", "fitted_map", "period_of", "profiles", "sections_of"]
+
+Real = NDArray[np.float64]
+
+_DIP = 0.3  # a period begins and ends at peaks of the correlation between which it falls below this
+_SLACK = 0.05  # peaks this much lower than the highest one count as peaks of a whole period
+_MIN_PERIODS = 6  # periods that a signal must contain
+_ABOVE = 4.0  # deviations below this multiple of the noise are not the first of a pair
+_RANKS = 3  # maximum number of multipliers that a fit distinguishes
+
+
+class Sections(NamedTuple):
+    """Starts of periods [samples, ascending, fractional], the mean period [samples] and the template of one period."""
+
+    starts: Real
+    period: float
+    template: Real
+
+
+class ReturnMap(NamedTuple):
+    """Multipliers of a fitted map, the standard error of the dominant one, and the number of pairs of periods."""
+
+    multipliers: NDArray[np.complex128]
+    error: float
+    pairs: int
+
+
+def period_of(signal: Real, threshold: float) -> float:
+    """Return the period of a signal in samples; nan if it is not periodic.
+
+    Parameters
+    ----------
+    signal : ndarray, shape (n,)
+    threshold : float
+        Minimum correlation of the signal with itself one period later, for example 0.9.
+    """
+    n = len(signal)
+    centered = signal - signal.mean()
+    if not centered.any():
+        return float("nan")
+    size = 1 << (2 * n - 1).bit_length()
+    spectrum = np.fft.rfft(centered, size)
+    products = np.fft.irfft(np.abs(spectrum) ** 2, size)[: n // _MIN_PERIODS]
+    squares = np.concatenate([[0.0], np.cumsum(centered**2)])
+    lags = np.arange(len(products))
+    energy = np.sqrt(squares[n - lags] * (squares[n] - squares[lags]))
+    correlation = products / np.maximum(energy, 1e-300)
+    below = np.flatnonzero(correlation < _DIP)
+    if not len(below) or below[0] + 2 >= len(correlation):
+        return float("nan")
+    first = int(below[0])
+    best = float(correlation[first:].max())
+    if best < threshold:
+        return float("nan")
+    near = first + int(np.flatnonzero(correlation[first:] >= best - _SLACK)[0])
+    lag = near + int(correlation[near : near + max(near // 5, 1) + 1].argmax())
+    return lag + _vertex(-correlation, lag)
+
+
+def sections_of(signal: Real, period: float, template: Real | None = None) -> Sections:
+    """Return the sections of a signal at the end of which it is periodic.
+
+    Parameters
+    ----------
+    signal : ndarray, shape (n,)
+    period : float
+        Period, samples.
+    template : ndarray, optional
+        One period; None: of the end of the signal, and then the mean of its last periods.
+    """
+    starts = np.empty(0)
+    for chosen in (template,) if template is not None else (signal[-round(period) - 1 :], None):
+        if chosen is None:
+            last = starts[-max(len(starts) // 4, 2) :]
+            chosen = profiles(signal[:, None], last, period, round(period)).mean(axis=0)[:, 0]
+        mismatch = _mismatch(signal, chosen)
+        starts = _minima(mismatch, period)
+        if len(starts) > 2 * _MIN_PERIODS and template is None:
+            late = starts[len(starts) // 2 :]
+            period = float((late[-1] - late[0]) / (len(late) - 1))
+    assert chosen is not None
+    return Sections(starts, period, chosen)
+
+
+def _mismatch(signal: Real, template: Real) -> Real:
+    """Return the sum of squared differences between the template and the signal from each sample on."""
+    products = fftconvolve(signal - signal.mean(), (template - signal.mean())[::-1], mode="valid")
+    squares = np.concatenate([[0.0], np.cumsum((signal - signal.mean()) ** 2)])
+    energy = squares[len(template) :] - squares[: -len(template)]
+    return np.asarray(energy + ((template - signal.mean()) ** 2).sum() - 2.0 * products)
+
+
+def _minima(mismatch: Real, period: float) -> Real:
+    """Return the best matches, one per period, from the last one back."""
+    width = max(round(period / 4.0), 1)
+    at = len(mismatch) - 1 - int(np.argmin(mismatch[: -round(period) - 2 : -1]))
+    starts = [at + _vertex(mismatch, at)]
+    while starts[-1] - period - width >= 1.0:
+        center = round(starts[-1] - period)
+        low = center - width
+        at = low + int(np.argmin(mismatch[low : center + width + 1]))
+        starts.append(at + _vertex(mismatch, at))
+    return np.array(starts[::-1])
+
+
+def _vertex(values: Real, at: int) -> float:
+    """Return the offset from an index of the vertex of the parabola through it and its neighbors."""
+    if not 0 < at < len(values) - 1:
+        return 0.0
+    before, here, after = (float(value) for value in values[at - 1 : at + 2])
+    curvature = before - 2.0 * here + after
+    return float(np.clip(0.5 * (before - after) / curvature, -0.5, 0.5)) if curvature > 0.0 else 0.0
+
+
+def profiles(series: Real, starts: Real, period: float, points: int) -> Real:
+    """Return one period of several series from each section on, interpolated linearly.
+
+    Parameters
+    ----------
+    series : ndarray, shape (n_samples, n_series)
+    starts : ndarray, shape (n_sections,)
+        Sections, samples.
+    period : float
+        Period, samples.
+    points : int
+        Points per period.
+
+    Returns
+    -------
+    ndarray, shape (n_sections, points, n_series)
+    """
+    at = np.clip(starts[:, None] + period * np.arange(points) / points, 0.0, len(series) - 1.000001)
+    low = np.floor(at).astype(np.int64)
+    share = (at - low)[..., None]
+    return np.asarray(series[low] * (1.0 - share) + series[low + 1] * share)
+
+
+def bin_means(series: Real, starts: Real, period: float, bins: int) -> Real:
+    """Return the means of several series over equal parts of a period from each section on.
+
+    The means are differences of cumulative sums, so that they do not depend on the places of samples.
+
+    Parameters
+    ----------
+    series : ndarray, shape (n_samples, n_series)
+    starts : ndarray, shape (n_sections,)
+        Sections, samples.
+    period : float
+        Period, samples.
+    bins : int
+
+    Returns
+    -------
+    ndarray, shape (n_sections, bins, n_series)
+    """
+    sums = np.cumsum(series - series.mean(axis=0), axis=0)
+    at = np.clip(starts[:, None] + period * np.arange(bins + 1) / bins, 0.0, len(series) - 1.000001)
+    low = np.floor(at).astype(np.int64)
+    share = (at - low)[..., None]
+    values = sums[low] * (1.0 - share) + sums[low + 1] * share
+    return np.asarray(np.diff(values, axis=1) * (bins / period) + series.mean(axis=0))
+
+
+def fitted_map(sequences: list[Real], floor: float, ceiling: float) -> ReturnMap | None:
+    """Return the linear map that takes the deviation of one period to that of the next.
+
+    Parameters
+    ----------
+    sequences : list of ndarray, each of shape (n_periods, n)
+        Deviations in successive periods, one array per run.
+    floor : float
+        Norm of the noise: a deviation below four times this norm, or that of the last quarter of a run, is noise.
+    ceiling : float
+        Norm above which a deviation is not small.
+
+    Returns
+    -------
+    ReturnMap or None
+        Of pairs with a first deviation between the limits; None without such a pair. The multiplier is 0 if all
+        deviations are below the floor one period later; `error` is then the ratio of the floor to the deviation.
+    """
+    pairs = [pair for rows in sequences for pair in _pairs(rows, _floor_of(rows, floor), ceiling)]
+    if not pairs:
+        return _slow(sequences, floor, ceiling)
+    return _fit(pairs)
+
+
+def dead_beat(sequences: list[Real], floor: float) -> ReturnMap | None:
+    """Return the multiplier 0 if deviations are noise one period after that of the disturbance, which comes first.
+
+    Parameters
+    ----------
+    sequences : list of ndarray, each of shape (n_periods, n)
+        Deviations, one array per run; the first period has the disturbance.
+    floor : float
+        Norm of the noise.
+
+    Returns
+    -------
+    ReturnMap or None
+        `error` is the ratio of the deviation to that of the period with the disturbance. None: a disturbance is not
+        above the noise.
+    """
+    ratios = list[float]()
+    for rows in sequences:
+        norms = np.linalg.norm(rows, axis=1)
+        if len(norms) < 2 or norms[0] <= _ABOVE * _floor_of(rows, floor):
+            return None
+        ratios.append(float(norms[1] / norms[0]))
+    return ReturnMap(np.zeros(1, complex), max(ratios), len(ratios)) if ratios else None
+
+
+def _floor_of(rows: Real, floor: float) -> float:
+    """Return the norm of the noise in one run: that of its last quarter, if it is larger."""
+    return max(floor, float(np.median(np.linalg.norm(rows[-max(len(rows) // 4, 1) :], axis=1))))
+
+
+def _pairs(rows: Real, floor: float, ceiling: float) -> list[tuple[Real, Real, float]]:
+    """Return successive deviations and the noise, weighted by the norm of the first deviation."""
+    norms = np.linalg.norm(rows, axis=1)
+    large = np.flatnonzero(norms >= ceiling)
+    first = int(large[-1]) + 1 if len(large) else 0
+    usable = [k for k in range(first, len(norms) - 1) if norms[k] > _ABOVE * floor]
+    weights = {k: 1.0 / np.sqrt(norms[k]) for k in usable}  # between equal relative and equal absolute errors
+    return [(rows[k] * weights[k], rows[k + 1] * weights[k], floor * weights[k]) for k in usable]
+
+
+def _slow(sequences: list[Real], floor: float, ceiling: float) -> ReturnMap | None:
+    """Return the multiplier of deviations that hardly decay within a run; None if they are noise."""
+    pairs = [pair for rows in sequences for pair in _pairs(rows, floor, ceiling)]
+    if len(pairs) < 3:
+        return None
+    before, after = (np.array([pair[side] for pair in pairs]).T for side in (0, 1))
+    is_coherent = _reduced(before, after, 1)[1] < 0.05
+    return _fit(pairs) if is_coherent else None
+
+
+def _fit(pairs: list[tuple[Real, Real, float]]) -> ReturnMap:
+    """Return the map of minimum rank that takes the first deviations to the second ones."""
+    before, after = (np.array([pair[side] for pair in pairs]).T for side in (0, 1))
+    noise = np.array([pair[2] for pair in pairs])
+    if np.all(np.linalg.norm(after, axis=0) < 1.5 * noise):
+        return ReturnMap(np.zeros(1, complex), float(np.median(noise / np.linalg.norm(before, axis=0))), len(pairs))
+    rank = 1
+    for rank in range(1, _RANKS + 1):
+        residual = _reduced(before, after, rank)[1]
+        if residual < 0.1 or len(pairs) < 4 * (rank + 1):
+            break
+    values = _reduced(before, after, rank)[0]
+    return ReturnMap(values, _spread(before, after, rank), len(pairs))
+
+
+def _reduced(before: Real, after: Real, rank: int) -> tuple[NDArray[np.complex128], float]:
+    """Return the eigenvalues of the map on the leading directions, the largest first, and its relative residual."""
+    left, sizes, right = np.linalg.svd(before, full_matrices=False)
+    left, sizes, right = left[:, :rank], sizes[:rank], right[:rank]
+    reduced = left.T @ after @ right.T / sizes
+    change = after @ right.T @ right
+    residual = np.linalg.norm(after - left @ (left.T @ change)) / max(float(np.linalg.norm(after)), 1e-300)
+    values = np.linalg.eigvals(reduced).astype(complex)
+    return values[np.argsort(-np.abs(values))], float(residual)
+
+
+def _spread(before: Real, after: Real, rank: int) -> float:
+    """Return the standard error of the dominant multiplier, by leaving out one pair at a time."""
+    count = before.shape[1]
+    if count < rank + 2:
+        return float("nan")
+    leading = [_reduced(np.delete(before, k, 1), np.delete(after, k, 1), rank)[0][0] for k in range(count)]
+    values = np.array([complex(value.real, abs(value.imag)) for value in leading])
+    return float(np.sqrt((count - 1) / count * np.sum(np.abs(values - values.mean()) ** 2)))

@@ -1,0 +1,47 @@
+"""Cycles observed in runs, with multipliers that are known: a flow of AIMD forgets, two synchronized ones halve."""
+
+import pytest
+
+import ecc
+from ecc.errors import ConvergenceError, LinearizationError
+from ecc.stability import limit_cycle, measured_cycle
+
+ENGINES = [("fluid", "continuous"), ("fluid", "discrete"), ("packet", "continuous")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "time"), ENGINES)
+def test_one_flow_of_newreno_returns_after_one_period(engine, time):
+    network = ecc.Network.dumbbell("20 Mb/s", [0.05], 125_000, packet_size=1500)
+    cycle = measured_cycle("NewReno", network, engine, time)
+    # From half of pipe and buffer to all of it: 83 rounds of a packet, with up to 50 ms in the queue.
+    assert cycle.period == pytest.approx(83.3 * 0.077, rel=0.04)
+    assert cycle.amplitude == pytest.approx(62_500, rel=0.04)
+    assert cycle.is_dead_beat
+    assert cycle.stable
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "time"), ENGINES)
+def test_the_difference_of_two_synchronized_flows_halves(engine, time):
+    cycle = measured_cycle("NewReno", engine=engine, time=time)
+    assert cycle.dominant == pytest.approx(0.5, abs=0.05)
+    assert cycle.stable
+    assert cycle.period == pytest.approx(6.47, rel=0.02)
+    assert cycle.orbit["rates"].shape == (2, len(cycle.orbit["time"]))
+
+
+def test_a_loop_at_rest_has_no_cycle():
+    with pytest.raises(ConvergenceError, match="no periodic motion was found: in the last half of a run of 400 s"):
+        measured_cycle("QIRCP", ecc.Network.dumbbell("10 Mb/s", [0.00625]), engine="fluid")
+
+
+def test_engines_that_do_not_run_a_loop_are_named():
+    with pytest.raises(LinearizationError, match="Vivace has no fluid model"):
+        measured_cycle("Vivace", engine="fluid")
+    with pytest.raises(LinearizationError, match="C4 has no computed cycle in continuous time"):
+        limit_cycle("C4")
+    with pytest.raises(ValueError, match="engine must be one of fluid, packet, got 'live'"):
+        measured_cycle("NewReno", engine="live")
+    with pytest.raises(ValueError, match="time must be one of continuous, discrete, got 'hybrid'"):
+        measured_cycle("NewReno", time="hybrid")
