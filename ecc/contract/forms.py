@@ -146,6 +146,11 @@ class RoundMap(NamedTuple):
     one_sided : str
         Result that holds for all one-sided derivatives, as a note, if the law has a kink at the orbit; empty: a kink is
         refused.
+    random_law : callable or None
+        `random_law(state, draws, p)`: the same map with the random choices of hosts, which `law` fixes; `draws` are
+        independent and uniform on [0, 1). None: hosts make no random choices.
+    draws : int
+        Number of draws of a round.
     """
 
     law: Callable[[Sequence[Any], Any], Sequence[Any]]
@@ -157,6 +162,8 @@ class RoundMap(NamedTuple):
     notes: tuple[str, ...] = ()
     averaged: Any = None
     one_sided: str = ""
+    random_law: Callable[[Sequence[Any], Sequence[float], Any], Sequence[Any]] | None = None
+    draws: int = 0
 
 
 class Queues(NamedTuple):

@@ -16,6 +16,7 @@ from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
 from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.observed import observed_cycle
+from ecc.cycles.random_cycles import random_cycle
 from ecc.cycles.reference_cases import cycle_case, host_of, named_protocol
 from ecc.cycles.relays import relay_limit_cycle
 from ecc.cycles.round_maps import round_map_cycle
@@ -32,6 +33,7 @@ METHODS: tuple[Callable[[Loop, Network, str], LimitCycle], ...] = (
     round_map_cycle,
     relay_limit_cycle,
     step_marking_cycle,
+    random_cycle,
     observed_cycle,
 )
 """The methods, in the order in which they are asked: special ones first, the cycles observed in fluid runs last."""

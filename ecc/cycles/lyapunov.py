@@ -4,9 +4,10 @@
     v[n+1] = J(x[n], u[n]) v[n]              J: derivative of f by x, exact by jets
     exponent = lim log|v[n]|/n               the same limit for almost all draws and directions (Oseledets)
 
-If the exponent is negative, small deviations vanish although the motion remains random: the state is a function of the
-past draws only. Jumps of f (a draw that decides otherwise) are not part of J. Their probability is proportional to the
-deviation, so that runs that converge have finitely many of them.
+If the exponent is negative, small deviations vanish although the motion remains random. Jumps of f are not part of J:
+a draw that lies between the thresholds of two runs decides differently, which parts them. The probability of such a
+draw is proportional to the deviation. So a deviation vanishes with a probability that tends to 1 with its size, while
+larger deviations may last.
 
 Further exponents follow from several directions, which are made orthogonal in each step (Benettin et al. 1980). The
 confidence interval is that of batch means: the run is divided into batches of equal length, which are long compared
@@ -63,6 +64,7 @@ def lyapunov_exponents(
     draws: int = 1,
     *,
     count: int = 1,
+    varied: Sequence[int] | None = None,
     steps: int = 20_000,
     settling: int = 1_000,
     batches: int = 30,
@@ -81,7 +83,10 @@ def lyapunov_exponents(
     draws : int, >= 0, optional
         Number of uniform draws of a step; 0: the map is deterministic.
     count : int, optional
-        Number of exponents, from 1 to the number of continuous states.
+        Number of exponents, from 1 to the number of varied states.
+    varied : sequence of int, optional
+        Positions of the continuous states that deviate; all others are the same in both runs, for example those that
+        drive a part of the map. None: all continuous states.
     steps, settling : int, optional
         Steps that are evaluated, and steps before them.
     batches : int, >= 10, optional
@@ -119,12 +124,15 @@ def lyapunov_exponents(
     ignored, n_batches = as_count(settling, "settling"), as_count(batches, "batches", minimum=_MIN_BATCHES)
     if n_batches > n_steps:
         raise ValueError(f"batches must be <= steps ({n_steps}), got {n_batches}")
-    varied = [k for k, value in enumerate(state) if not isinstance(value, int)]
+    continuous = [k for k, value in enumerate(state) if not isinstance(value, int)]
+    places = continuous if varied is None else list(varied)
+    if not set(places) <= set(continuous):
+        raise ValueError(f"varied must have positions of continuous states, got {shown(varied)}")
     directions = as_count(count, "count", minimum=1)
-    if directions > len(varied):
-        raise ValueError(f"count must be <= {len(varied)}, the number of continuous states, got {directions}")
+    if directions > len(places):
+        raise ValueError(f"count must be <= {len(places)}, the number of varied states, got {directions}")
     rng = np.random.default_rng(seed)
-    basis = np.linalg.qr(np.random.default_rng(seed + 1).standard_normal((len(varied), directions)))[0]
+    basis = np.linalg.qr(np.random.default_rng(seed + 1).standard_normal((len(places), directions)))[0]
     current = list(state)
     growth = np.zeros((n_steps, directions))
     visited = np.zeros((n_steps, len(current)))
@@ -134,9 +142,9 @@ def lyapunov_exponents(
         values: list[float] = []
         for column in range(directions):
             line = np.zeros(len(current))
-            line[varied] = basis[:, column]
+            line[places] = basis[:, column]
             values, slopes = directional(law, current, line.tolist(), u, p)
-            images[:, column] = np.array(slopes)[varied]
+            images[:, column] = np.array(slopes)[places]
         if len(values) != len(current):
             raise ValueError(f"law must return {len(current)} states, got {len(values)}")
         if step >= ignored:

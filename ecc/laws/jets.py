@@ -445,7 +445,12 @@ def directional(
     """
     line = {k: step for k, step in enumerate(direction) if step and not isinstance(at[k], int)}
     on_jets = _on_jets(law)
-    return _outputs(lambda point, _: on_jets(point, *arguments), at, None, line, _Side(above=True))
+
+    def applied(point: Sequence[Any], _: Any) -> Any:
+        return on_jets(point, *arguments)
+
+    applied.__qualname__ = getattr(law, "__qualname__", "law")  # for messages
+    return _outputs(applied, at, None, line, _Side(above=True))
 
 
 def _differ(one: Sequence[float], other: Sequence[float], slack: Sequence[float]) -> bool:

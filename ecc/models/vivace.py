@@ -284,7 +284,6 @@ class Vivace(windows.WindowProtocol):
             interval=max(float(rtts[0]) + queue / C, MIN_PACKETS * packet / x),
             buffer=inf if buffer is None else 8.0 * buffer,
             is_kink=x <= C / n * (1.0 + 1e-12),
-            first_up=SimpleNamespace(random=0.0),
         )
         averaged = RoundMap(
             averaged_increase if p.is_kink else gradient_step,
@@ -312,6 +311,8 @@ class Vivace(windows.WindowProtocol):
             notes=("flows probe at the same time, the higher rate first",),
             averaged=averaged,
             one_sided="an empty queue can only grow: derivatives are those for increases of the queue",
+            random_law=round_of_drawn_probes,
+            draws=p.flows * pairs(p),
         )
 
     @check_arguments
@@ -576,16 +577,33 @@ def amplified(k: int) -> float:
 
 def round_of_probes(state: Sequence[Any], p: Any) -> list[Any]:
     """Return the states of `Vivace.round_map` after an experiment of all flows at the same time, and its results."""
+    return round_of_drawn_probes(state, [0.0] * (p.flows * pairs(p)), p)
+
+
+def round_of_drawn_probes(state: Sequence[Any], draws: Sequence[float], p: Any) -> list[Any]:
+    """Return the states after an experiment; the higher rate of a pair of probes comes first if its draw is below 0.5.
+
+    Parameters
+    ----------
+    state : sequence of float and int
+        States of `Vivace.round_map`.
+    draws : sequence of float
+        One number for each pair of probes of each flow, in the order of flows.
+    p : object
+        Constants of `Vivace.round_map`.
+    """
     size = (len(state) - 1) // p.flows
     flows = [flow_in_map(state[size * k : size * (k + 1)]) for k in range(p.flows)]
     queue = state[-1]
     needed = intervals_of(flows[0].state, p)
     for interval in range(1, needed + 2):
         rates = []
-        for flow in flows:
+        for k, flow in enumerate(flows):
             flow.needed = needed
             flow.number = interval - 1
-            rates.append(probe_rate(flow, p, p.first_up))
+            pair = min((interval - 1) // 2, pairs(p) - 1)
+            env: Any = SimpleNamespace(random=draws[k * pairs(p) + pair])
+            rates.append(probe_rate(flow, p, env))
         before = queue
         queue = max(before + (sum(rates) - p.capacity) * p.interval, 0.0)
         lost = 0.0

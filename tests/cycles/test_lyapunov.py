@@ -86,6 +86,17 @@ def test_two_runs_with_the_same_draws_converge_at_the_exponent():
     assert (mean[1] - mean[0]) / 10 == pytest.approx(2.0 * ln(DECREASE), abs=0.1)
 
 
+def test_states_that_drive_others_may_be_the_same_in_both_runs():
+    def driven(state, draws, p):
+        return [state[0], 0.5 * state[1] + state[0]]
+
+    assert lyapunov_exponents(driven, [1.0, 1.0], draws=0, steps=50).exponents[0] == pytest.approx(0.0, abs=1e-9)
+    found = lyapunov_exponents(driven, [1.0, 1.0], draws=0, steps=50, varied=[1])
+    assert found.exponents[0] == pytest.approx(-ln(2.0), rel=1e-12)
+    with pytest.raises(ValueError, match=r"^varied must have positions of continuous states, got \[2\]"):
+        lyapunov_exponents(driven, [1.0, 1.0], draws=0, steps=50, varied=[2])
+
+
 def test_a_map_that_forgets_at_once_has_the_exponent_minus_infinity():
     found = lyapunov_exponents(lambda state, draws, p: [draws[0]], [0.5], steps=50, settling=0)
     assert found.exponents[0] == -np.inf and found.intervals[0].tolist() == [-np.inf, -np.inf]
@@ -100,7 +111,7 @@ def test_batch_means_of_independent_numbers_have_the_known_width():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: lyapunov_exponents(losses_by_round, [1.0], 0.1, count=2), "count must be <= 1, the number of con"),
+        (lambda: lyapunov_exponents(losses_by_round, [1.0], 0.1, count=2), "count must be <= 1, the number of var"),
         (lambda: lyapunov_exponents(losses_by_round, [1.0], 0.1, steps=20), r"batches must be <= steps \(20\), got 30"),
         (lambda: lyapunov_exponents(losses_by_round, [1.0], 0.1, batches=3), "batches must be >= 10, got 3"),
         (lambda: lyapunov_exponents(diagonal, [1.0], draws=3, steps=50), "diagonal .* fails|list index out of range"),
