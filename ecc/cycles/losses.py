@@ -1,0 +1,431 @@
+"""Limit cycles of windows that grow until a queue overflows or packets are marked, with their multipliers.
+
+The state at an overflow, the windows and memories of all flows, determines the state at the next one (`loss_motion`).
+The map F from one to the next has a cycle of k overflows at F^k(z) = z, and deviations from it are multiplied over a
+period by the eigenvalues of the derivative of F^k. Equal flows have two kinds of modes: all of them deviate in the same
+way (sum), or some up and others down, so that the sum remains (difference). Modes of differences decide whether shares
+become equal.
+
+For a single flow that gains a packet per RTT and keeps the share b of its window, the multiplier of the sum is 0: it
+loses at the same window every time, so that an overflow forgets the deviation. With N such flows that all lose,
+differences are multiplied by b from one overflow to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.contract.assignment import ProtocolAssignment
+from ecc.contract.kinds import Kind, kind_of_laws
+from ecc.contract.protocol import Protocol
+from ecc.cycles.limit_cycle import LimitCycle
+from ecc.cycles.loss_motion import LOSERS, Continuous, Group, Host, Motion, PerRound
+from ecc.errors import LinearizationError
+from ecc.network.network import Network
+from ecc.queues.drop_tail import DropTail
+from ecc.queues.step_marking import StepMarking
+
+__all__ = ["loss_cycle"]
+
+_KINDS = (Kind.ACK_CLOCKED_WINDOWS, Kind.WINDOWS_WITH_STATES)
+_MAX_OVERFLOWS = 120  # overflows until the motion must repeat, and those of a mean if it does not
+_TANGENT = 1e-6  # packets: deviation that is followed along a motion that does not repeat
+_MAX_PERIOD = 12  # overflows of a cycle
+_REPEATS = 1e-7  # relative difference of two states that count as equal
+_DEVIATION = 1e-3  # packets, or the same share of another state
+_FORGOTTEN = 1e-4  # part of a deviation that counts as none
+_KINK = 0.02  # difference of derivatives with two deviations that is reported
+
+Real = NDArray[np.float64]
+Map = Continuous | PerRound
+
+
+def loss_cycle(
+    loop: Protocol | ProtocolAssignment, network: Network, time: str, losers: str = "arrivals"
+) -> LimitCycle:
+    """Return the cycle of windows that grow until a buffer overflows, or until a threshold of marks is passed.
+
+    Parameters
+    ----------
+    loop : Protocol or ProtocolAssignment
+        Hosts with ACK-clocked windows and a `loss_response_law`; of an assignment, over drop-tail or `StepMarking`.
+    network : Network
+        One link with a finite buffer, or with `StepMarking`.
+    time : str
+        "continuous": windows grow at each ACK. "discrete": once per RTT, all at the same time, for equal RTTs.
+    losers : str, optional
+        Flows that the drops of a full buffer fall on: "growth" (all, in proportion to the growth of their windows),
+        "arrivals" (all, in proportion to their rates, as in `ecc.fluid`), or "largest" (the flow with the largest
+        window).
+
+    Returns
+    -------
+    LimitCycle
+        Its `orbit` also has "losses", the number of losses per period of a flow of each group of equal flows, in the
+        order of the flows; "windows" has a row for each group.
+
+    Raises
+    ------
+    LinearizationError
+        The loop is of another kind, the network has several links or an unlimited buffer, or RTTs differ in discrete
+        time.
+    ConvergenceError
+        The queue does not fill again.
+
+    Notes
+    -----
+    If the motion does not repeat after 12 overflows or fewer, for example because hosts act once per RTT and the number
+    of rounds between overflows changes, the result has the means of 120 overflows: the time between two, and for each
+    kind of mode the factor by which a small deviation grows from one to the next, the exponential of the Lyapunov
+    exponent.
+
+    Examples
+    --------
+    >>> from ecc.models import NewReno
+    >>> net = ecc.Network.dumbbell("10 Mb/s", rtts=["100 ms"] * 2, buffer="125 kB")
+    >>> cycle = loss_cycle(NewReno(), net, "continuous")
+    >>> round(cycle.period, 1), cycle.multipliers.real.round(2).tolist()
+    (9.9, [0.5, 0.0])
+    """
+    hosts, link, marks = _hosts(loop, network, losers)
+    if time == "discrete" and np.ptp(network.rtts) > 0.0:
+        raise LinearizationError("hosts with unequal RTTs act at times without a common period")
+    kind: type[Map] = PerRound if time == "discrete" else Continuous
+    apart = losers == "largest"
+    groups = _groups(hosts, network, marks, apart)
+    capacity = float(network.capacities[0])
+    motions = kind(capacity, link, groups, marks, losers)
+    start = _begin(motions)
+    orbit = _orbit(motions, start)
+    modes = _modes(motions, orbit)
+    return _result(motions, orbit, modes, time)
+
+
+# ---- the loop ------------------------------------------------------------------------------------------------
+
+
+def _hosts(
+    loop: Protocol | ProtocolAssignment, network: Network, losers: str
+) -> tuple[tuple[Protocol, ...], float, bool]:
+    """Return the protocol of each flow, the room in the queue [bit], and whether hosts respond to marks."""
+    if losers not in LOSERS:
+        raise ValueError(f"losers must be one of {', '.join(LOSERS)}, got {losers!r}")
+    if network.n_links != 1:
+        raise LinearizationError(f"the return map from loss to loss has one link, not {network.n_links}")
+    if isinstance(loop, Protocol):
+        hosts, disciplines = (loop,) * network.n_flows, []
+    else:
+        deployment = loop.deploy(network)
+        hosts = deployment.flows
+        disciplines = [part for part in deployment.links[0] if not part.has_hosts() and not isinstance(part, DropTail)]
+    for host in hosts:
+        if kind_of_laws(host) not in _KINDS or host.loss_response_law is None:
+            raise LinearizationError("its hosts have no ACK-clocked windows that respond to losses")
+    if len(disciplines) > 1 or not all(isinstance(part, StepMarking) for part in disciplines):
+        names = " and ".join(type(part).__name__ for part in disciplines)
+        raise LinearizationError(f"the return map from loss to loss is over drop-tail or StepMarking, not {names}")
+    if disciplines:
+        (step,) = disciplines
+        assert isinstance(step, StepMarking)
+        return hosts, 8.0 * step.packet_size * step.threshold, step.mark and all(host.ecn_echo for host in hosts)
+    buffer = network.links[0].buffer
+    if buffer is None:
+        raise LinearizationError("the buffer is unlimited, and no discipline limits the queue")
+    return hosts, 8.0 * float(buffer), False
+
+
+class _Kind(NamedTuple):
+    """Flows that are equal."""
+
+    host: Protocol
+    rtt: float
+    packet: float
+    acknowledged: float
+    number: int
+
+
+def _groups(hosts: Sequence[Protocol], network: Network, marks: bool, apart: bool) -> tuple[Group, ...]:
+    """Return the groups of equal flows; `apart`: each flow is a group."""
+    members: dict[_Kind, int] = {}
+    for i, (flow, host) in enumerate(zip(network.flows, hosts, strict=True)):
+        kind = _Kind(host, float(network.rtts[i]), flow.mean_packet, flow.mean_acknowledged, i if apart else 0)
+        members[kind] = members.get(kind, 0) + 1
+    return tuple(
+        Group(Host(kind.host, 8.0 * kind.packet, 8.0 * kind.acknowledged, marks), float(n), kind.rtt)
+        for kind, n in members.items()
+    )
+
+
+def _begin(motions: Map) -> Motion:
+    """Return a motion below overflow: the state right after a loss at windows that fill 3/4 of path and buffer."""
+    n = sum(group.members for group in motions.groups)
+    windows, memory = [], []
+    for index, group in enumerate(motions.groups):
+        share = 0.75 * (motions.capacity * group.rtt + motions.room) / n
+        share *= 1.0 + 0.1 * index / len(motions.groups)
+        y = [share, *(0.0 if callable(state.initial) else state.initial for state in group.host.states.values())]
+        D = group.rtt + motions.room / motions.capacity
+        y, remembered = group.host.reduced(y, 0.0, group.host.feedback(motions.room, motions.capacity), D)
+        windows.append(y)
+        memory.append(remembered)
+    return Motion.of(windows, memory)
+
+
+# ---- the orbit -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Orbit:
+    """A cycle, or a motion that does not repeat: its state at an overflow, its overflows and its samples.
+
+    `period` is the mean time between overflows if the motion does not repeat.
+    """
+
+    start: Motion
+    overflows: int
+    repeats: bool
+    period: float
+    times: Real
+    queues: Real
+    windows: Real  # (n_groups, n_times)
+    losses: tuple[int, ...]
+
+
+def _vector(motion: Motion) -> Real:
+    """Return the windows, states, memories and dropped data of all groups."""
+    return np.array(
+        [
+            value
+            for y, memory, dropped in zip(motion.y, motion.memory, motion.dropped, strict=True)
+            for value in (*y, memory, dropped)
+        ]
+    )
+
+
+def _varying(motions: Map) -> NDArray[np.bool_]:
+    """Return which entries of a vector a deviation may change: memories only if hosts have them."""
+    return np.array(
+        [
+            varies
+            for group in motions.groups
+            for varies in (*[True] * (1 + len(group.host.states)), group.host.memory is not None, True)
+        ]
+    )
+
+
+def _scales(motions: Map) -> Real:
+    """Return the size of a deviation of each entry of a vector: a packet, or an RTT for times."""
+    scales = []
+    for group in motions.groups:
+        packet = group.host.constants["s"]
+        of_states = [
+            packet if state.unit == "bit" else group.rtt if state.unit == "s" else 1.0
+            for state in group.host.states.values()
+        ]
+        scales += [packet, *of_states, packet, packet]
+    return np.array(scales)
+
+
+def _orbit(motions: Map, start: Motion) -> _Orbit:
+    """Return the cycle that the motion tends to, or a long part of the motion if it does not repeat."""
+    motion, seen = start, []
+    scales = _scales(motions)
+    for _ in range(_MAX_OVERFLOWS):
+        motion = motions.until_overflow(motion)
+        seen.append(_vector(motion))
+        for k in range(1, min(_MAX_PERIOD, len(seen) // 2) + 1):
+            distance = np.abs(seen[-1] - seen[-1 - k]) / scales
+            if np.all(distance <= _REPEATS * np.maximum(1.0, np.abs(seen[-1]) / scales)):
+                return _sampled(motions, motion, k, True)
+    return _sampled(motions, motion, _MAX_OVERFLOWS, False)
+
+
+def _sampled(motions: Map, motion: Motion, overflows: int, repeats: bool) -> _Orbit:
+    samples: list[tuple[float, float, list[float]]] = []
+    end = motion
+    for _ in range(overflows):
+        end = motions.until_overflow(end, lambda t, q, windows: samples.append((t, q, windows)))
+    times = np.array([t for t, _, _ in samples]) - motion.t
+    queues = np.array([q for _, q, _ in samples])
+    windows = np.array([windows for _, _, windows in samples]).T
+    losses = tuple(after - before for before, after in zip(motion.losses, end.losses, strict=True))
+    period = (end.t - motion.t) / (1 if repeats else overflows)
+    return _Orbit(motion, overflows, repeats, period, times, queues, windows, losses)
+
+
+# ---- its multipliers -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Modes:
+    """Multipliers of the modes: of all flows, and of differences within each group of equal flows."""
+
+    common: NDArray[np.complex128]
+    differences: tuple[NDArray[np.complex128], ...]
+    error: float
+
+
+def _modes(motions: Map, orbit: _Orbit) -> _Modes:
+    if not orbit.repeats:
+        divided = [g for g, group in enumerate(motions.groups) if group.members > 1.0]
+        growth = [np.array([_mean_growth(motions, orbit, g)], complex) for g in (None, *divided)]
+        return _Modes(growth[0], tuple(growth[1:]), 0.0)
+    common, error = _eigenvalues(*_derivatives(motions, orbit, None))
+    differences = []
+    for g, group in enumerate(motions.groups):
+        if group.members > 1.0:
+            values, more = _eigenvalues(*_derivatives(motions, orbit, g))
+            differences.append(values)
+            error = max(error, more)
+    return _Modes(common, tuple(differences), error)
+
+
+def _derivatives(motions: Map, orbit: _Orbit, divided: int | None) -> tuple[Real, Real]:
+    """Return the derivative of the map over a period, with a deviation and with a quarter of it.
+
+    `divided` names a group of equal flows, of which one half deviates up and the other down; None: all groups deviate
+    separately.
+    """
+    halves = motions if divided is None else _halved(motions, divided)
+    start = orbit.start if divided is None else _with_halves(orbit.start, divided)
+    scales = _scales(halves)
+    size = len(scales) // len(halves.groups) if divided is None else 0
+    columns, first = range(len(scales)), 0
+    if divided is not None:
+        first = sum(3 + len(group.host.states) for group in halves.groups[:divided])
+        size = 3 + len(halves.groups[divided].host.states)
+        columns = range(first, first + size)
+
+    def image(column: int, amount: float) -> Real:
+        vector = _vector(start)
+        vector[column] += amount * scales[column]
+        if divided is not None:
+            vector[column + size] -= amount * scales[column]
+        motion = _moved_to(start, vector)
+        for _ in range(orbit.overflows):
+            motion = halves.until_overflow(motion)
+        after = _vector(motion) / scales
+        if divided is not None:
+            after = 0.5 * (after[first : first + size] - after[first + size : first + 2 * size])
+        return after
+
+    varying = _varying(halves)
+    used = np.array([varying[column] for column in columns])
+
+    def derivative(amount: float) -> Real:
+        slopes = [(image(j, amount) - image(j, -amount)) / (2.0 * amount) for j in columns if varying[j]]
+        return np.asarray(np.array(slopes).T[used])
+
+    return derivative(_DEVIATION), derivative(0.25 * _DEVIATION)
+
+
+def _mean_growth(motions: Map, orbit: _Orbit, divided: int | None) -> float:
+    """Return the factor by which a small deviation grows from one overflow to the next, as a geometric mean."""
+    halves = motions if divided is None else _halved(motions, divided)
+    motion = orbit.start if divided is None else _with_halves(orbit.start, divided)
+    scales, varying = _scales(halves), _varying(halves)
+    deviation = np.where(varying, 1.0, 0.0)
+    if divided is not None:
+        first = sum(3 + len(group.host.states) for group in halves.groups[:divided])
+        size = 3 + len(halves.groups[divided].host.states)
+        deviation[:first] = deviation[first + 2 * size :] = 0.0
+        deviation[first + size : first + 2 * size] *= -1.0
+    logarithms = []
+    for _ in range(orbit.overflows):
+        deviation *= _TANGENT / float(np.max(np.abs(deviation)))
+        near = halves.until_overflow(_moved_to(motion, _vector(motion) + scales * deviation))
+        motion = halves.until_overflow(motion)
+        deviation = (_vector(near) - _vector(motion)) / scales
+        grown = float(np.max(np.abs(deviation)))
+        if grown <= _FORGOTTEN * _TANGENT:
+            return 0.0
+        logarithms.append(float(np.log(grown / _TANGENT)))
+    return float(np.exp(np.mean(logarithms[len(logarithms) // 4 :])))
+
+
+def _halved(motions: Map, divided: int) -> Map:
+    groups = list(motions.groups)
+    half = groups[divided]._replace(members=0.5 * groups[divided].members)
+    groups[divided : divided + 1] = [half, half]
+    return replace(motions, groups=tuple(groups))
+
+
+def _with_halves(motion: Motion, divided: int) -> Motion:
+    doubled = motion.copy()
+    for name in ("y", "memory", "dropped", "due", "until", "flight", "losses"):
+        values = getattr(doubled, name)
+        values.insert(divided, list(values[divided]) if name == "y" else values[divided])
+    return doubled
+
+
+def _moved_to(motion: Motion, vector: Real) -> Motion:
+    """Return a motion with the windows, states, memories and dropped data of a vector."""
+    moved, k = motion.copy(), 0
+    for g, y in enumerate(moved.y):
+        n = len(y)
+        moved.y[g] = [float(value) for value in vector[k : k + n]]
+        moved.memory[g], moved.dropped[g] = float(vector[k + n]), float(vector[k + n + 1])
+        k += n + 2
+    return moved
+
+
+def _eigenvalues(matrix: Real, other: Real) -> tuple[NDArray[np.complex128], float]:
+    """Return the eigenvalues and an error estimate; one 0 stands for all deviations that are forgotten."""
+    error = float(np.max(np.abs(matrix - other), initial=0.0))
+    kept = np.arange(len(other))
+    forgotten = False
+    while len(kept):
+        part = other[np.ix_(kept, kept)]
+        used = (np.max(np.abs(part), axis=0) > _FORGOTTEN) & (np.max(np.abs(part), axis=1) > _FORGOTTEN)
+        if used.all():
+            break
+        forgotten, kept = True, kept[used]
+    values = np.linalg.eigvals(other[np.ix_(kept, kept)]).astype(complex)
+    values[np.abs(values) < 10.0 * _FORGOTTEN] = 0.0
+    if forgotten and not np.any(values == 0.0):
+        values = np.append(values, 0.0)
+    return values[np.argsort(-np.abs(values), kind="stable")], error
+
+
+# ---- the result ----------------------------------------------------------------------------------------------
+
+
+def _result(motions: Map, orbit: _Orbit, modes: _Modes, time: str) -> LimitCycle:
+    values = np.concatenate([modes.common, *modes.differences])
+    values = values[np.argsort(-np.abs(values), kind="stable")]
+    queue = orbit.queues / 8.0
+    mean = float(np.trapezoid(queue, orbit.times) / (orbit.times[-1] - orbit.times[0]))
+    notes = []
+    if modes.error > _KINK:
+        notes.append(
+            f"the return map has a kink near the cycle: derivatives with two deviations differ by {modes.error:.2g}"
+        )
+    if orbit.repeats:
+        method = f"return map over {orbit.overflows} overflows, central differences with an error of {modes.error:.1g}"
+    else:
+        method = f"Lyapunov exponents of the return map over {orbit.overflows} overflows"
+        notes.append(
+            "the motion does not repeat: the period is the mean time between overflows, and multipliers are means"
+        )
+    return LimitCycle(
+        "cycle",
+        time,
+        orbit.period,
+        mean,
+        0.5 * float(np.ptp(queue)),
+        values,
+        stable=bool(np.all(np.abs(values) < 1.0)),
+        method=method,
+        orbit={
+            "time": orbit.times,
+            "queue": queue,
+            "windows": orbit.windows / 8.0,
+            "losses": np.array(orbit.losses, dtype=float) / (1.0 if orbit.repeats else orbit.overflows),
+        },
+        notes=tuple(notes),
+    )
