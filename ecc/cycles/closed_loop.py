@@ -18,6 +18,7 @@ from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.losses import loss_cycle
 from ecc.cycles.observed import observed_cycle
 from ecc.cycles.random_cycles import random_cycle
+from ecc.cycles.rate_updates import rate_update_cycle
 from ecc.cycles.reference_cases import cycle_case, host_of, named_protocol
 from ecc.cycles.relays import relay_limit_cycle
 from ecc.cycles.round_maps import round_map_cycle
@@ -36,6 +37,7 @@ METHODS: tuple[Callable[[Loop, Network, str], LimitCycle], ...] = (
     step_marking_cycle,
     loss_cycle,
     random_cycle,
+    rate_update_cycle,
     observed_cycle,
 )
 """The methods, in the order in which they are asked: special ones first, the cycles observed in fluid runs last."""

@@ -112,6 +112,8 @@ class TIMELY(Protocol):
     operating_range = OperatingRange((10e9, 40e9), (20e-6, 40e-6), convergence=1000.0)
     reference_loop = ReferenceLoop(10e9, (1e-6,) * 2, "ECN-DELAY sec. 4.2; the RTT is ours", 16_000)
 
+    cycle_loop = ReferenceLoop(10e9, (10e-6,) * 2, "ours; packets that do not delay updates", 1000)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", as_rate(self.delta, "delta"))
         check_number(self, alpha=None, beta=None, low=as_delay, high=as_delay, interval=as_delay, floor=None)

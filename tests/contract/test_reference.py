@@ -23,10 +23,11 @@ def test_every_protocol_has_a_reference_loop_with_its_source(name):
 
 
 @pytest.mark.parametrize("name", [name for name, kind in PROTOCOLS.items() if kind().cycle_loop is not None])
-def test_a_cycle_loop_has_a_source_and_a_finite_buffer_or_a_discipline(name):
+def test_a_cycle_loop_has_a_source_and_a_buffer_a_discipline_or_smaller_packets(name):
     loop = PROTOCOLS[name]().cycle_loop
     assert loop.source
-    assert (loop.buffer is not None) != bool(loop.discipline)
+    reference = PROTOCOLS[name]().reference_loop
+    assert [loop.buffer is not None, bool(loop.discipline), loop.packet_size < reference.packet_size].count(True) == 1
     assert loop.network().links[0].buffer == loop.buffer
 
 
