@@ -15,6 +15,7 @@ from ecc._support.arguments import check_arguments, shown
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
 from ecc.cycles.limit_cycle import LimitCycle
+from ecc.cycles.load_reports import load_report_cycle
 from ecc.cycles.losses import loss_cycle
 from ecc.cycles.observed import observed_cycle
 from ecc.cycles.random_cycles import random_cycle
@@ -34,6 +35,7 @@ TIMES = ("continuous", "discrete")
 METHODS: tuple[Callable[[Loop, Network, str], LimitCycle], ...] = (
     round_map_cycle,
     relay_limit_cycle,
+    load_report_cycle,
     step_marking_cycle,
     loss_cycle,
     random_cycle,
