@@ -51,7 +51,7 @@ RESULTS = """Allocation Analysis Bifurcation Bound Case Certificate Comparison C
 CriticalGain DdeResult DdeSolution Decay Design Deviation Divergence EccError Event EmptyQueueCycle Equilibrium Formats
 FrequencyResponse Growth
 Hopf LeastDecay LimitCycle IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError
-Oscillation Partition PeriodicOrbit PerturbedRun MarkingCycle RelayCycle TargetCycle RttMargin RttRatio
+OrbitProof Oscillation Partition PeriodicOrbit PerturbedRun MarkingCycle RelayCycle TargetCycle RttMargin RttRatio
 ModelAnalysis SafePerturbation StabilityClassification Search StabilityLimit StableInterval Stats Switched SwitchedLoop
 Finding NotApplicable PropertyError ProtocolReport
 Team Theorem Trace UndecidedError WireFields WorstRttDistribution""".split()
@@ -249,6 +249,7 @@ def good() -> dict[str, Any]:
         "critical_rtt_ratio.protocol": ecc.models.XCP(),
         "is_stable_up_to_ratio.protocol": ecc.models.XCP(),
         "relay_cycle.protocol": ecc.models.EDN(),
+        "prove_cycle.protocol": ecc.models.SPERC(),
         "relay_orbit.protocol": ecc.models.EDN(),
         "absolute_radius.protocol": ecc.models.JetMax(),
         "absolute_radius.assignment": ecc.stability.bottleneck_assignment(network, [0, 0]),

@@ -113,7 +113,15 @@ def test_results_that_are_proven_share_their_attributes():
             if "certified" in fields or hasattr(kind, "is_proven") or {"lower", "upper"} <= fields:
                 assert all(hasattr(kind, one) or one in fields for one in ("lower", "upper", "is_proven")), name
                 found.add(name)
-    assert found == {"Certificate", "CriticalGain", "Growth", "RttMargin", "StabilityLimit", "StableInterval"}
+    assert found == {
+        "Certificate",
+        "CriticalGain",
+        "Growth",
+        "OrbitProof",
+        "RttMargin",
+        "StabilityLimit",
+        "StableInterval",
+    }
 
 
 def test_the_bounds_of_proven_results_hold_the_value():

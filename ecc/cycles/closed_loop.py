@@ -14,6 +14,7 @@ from typing import Any
 from ecc._support.arguments import check_arguments, shown
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
+from ecc.cycles.cycle_proofs import proven_cycle
 from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.load_reports import load_report_cycle
 from ecc.cycles.losses import loss_cycle
@@ -50,6 +51,7 @@ def limit_cycle(
     protocol: Protocol | ProtocolAssignment | Mapping[str, Any] | type | str,
     network: Network | None = None,
     time: str = "continuous",
+    certify: bool = False,
 ) -> LimitCycle:
     """Return the limit cycle of a closed loop, with the multipliers of deviations over a period.
 
@@ -62,6 +64,8 @@ def limit_cycle(
         None: the network of `cycle_loop` of the hosts, or else of their `reference_loop`, with its queue discipline.
     time : str, optional
         "continuous": of the fluid, with exact delays. "discrete": of the map from one round to the next.
+    certify : bool, optional
+        Prove the cycle by interval arithmetic, as `prove_cycle` does. In discrete time only.
 
     Returns
     -------
@@ -71,7 +75,7 @@ def limit_cycle(
     Raises
     ------
     ValueError
-        An unknown time or name.
+        An unknown time or name; `certify` in continuous time.
     LinearizationError
         No method models the loop, or finds a cycle; the message has the reason of each method.
 
@@ -83,13 +87,16 @@ def limit_cycle(
     """
     if time not in TIMES:
         raise ValueError(f"time must be one of {', '.join(TIMES)}, got {shown(time)}")
+    if certify and time != "discrete":
+        raise ValueError(f"certify must be False for time {shown(time)}: proofs are of maps from round to round")
     loop = named_protocol(protocol)
     if network is None:
         loop, network = cycle_case(loop)
     reasons = dict[str, None]()
     for method in METHODS:
         try:
-            return method(loop, network, time)
+            cycle = method(loop, network, time)
+            return proven_cycle(cycle, loop, network) if certify and not cycle.proven else cycle
         except (LinearizationError, ConvergenceError) as error:
             reasons[str(error)] = None
     why = "; ".join(reasons) or "no method models its kind of loop"

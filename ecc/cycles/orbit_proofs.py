@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from ecc._support.arguments import shown
 from ecc._support.display import Displayed, Rows, number_text, value_text
@@ -48,6 +49,7 @@ _WIDTHS = (6, 9, 12, 16, 20, 26, 34, 44, 56, 72, 88, 128, 200, 320, 512)  # boxe
 _NEWTON_STEPS = 60
 _CLOSE = 1e-8  # relative step of Newton's method, below which steps that grow are rounding errors
 _SHRINKS = 40  # applications of the operator that make a box small
+_AGREES = 1e-3  # difference of the multipliers of one orbit from two methods
 _GROWTHS = 6  # boxes that are tried over a box of parameters
 _NOT_INSIDE = "the operator does not map a box into itself: a multiplier is near 1, or the box is too large"
 _METHOD = "Krawczyk's operator in balls of {} bits (python-flint)"
@@ -103,6 +105,24 @@ class OrbitProof(Displayed):
     def is_proven(self) -> bool:
         """Whether the orbit, and the verdict on its multipliers, are proven."""
         return self.exists and self.multipliers_inside is not None
+
+    @property
+    def lower(self) -> float:
+        """Proven lower bound of the largest |multiplier|; 0 without a proof."""
+        if not self.exists or not len(self.multipliers):
+            return 0.0
+        # discs that overlap contain as many multipliers as there are discs, but one of them may contain none
+        overlap = np.abs(np.subtract.outer(self.multipliers, self.multipliers)) <= np.add.outer(
+            self.errors, self.errors
+        )
+        group = connected_components(overlap)[1]
+        sizes = np.maximum(np.abs(self.multipliers) - self.errors, 0.0)
+        return max(float(sizes[group == k].min()) for k in set(group.tolist()))
+
+    @property
+    def upper(self) -> float:
+        """Proven upper bound of the largest |multiplier|; inf without a proof."""
+        return float((np.abs(self.multipliers) + self.errors).max(initial=0.0)) if self.exists else inf
 
     def _title(self) -> str:
         return "Proof of a periodic orbit" if self.is_proven else "No proof of a periodic orbit"
@@ -216,9 +236,13 @@ def with_proof(cycle: LimitCycle, proof: OrbitProof) -> LimitCycle:
         Cycle whose multipliers are those of the same map over the same rounds.
     proof : OrbitProof
     """
-    if proof.is_proven:
-        return replace(cycle, stable=proof.multipliers_inside, proven=True)
-    return replace(cycle, notes=(*cycle.notes, f"not proven: {proof.reason}"))
+    if not proof.is_proven:
+        return replace(cycle, notes=(*cycle.notes, f"not proven: {proof.reason}"))
+    known, proven = (float(np.abs(values[:1]).max(initial=0.0)) for values in (cycle.multipliers, proof.multipliers))
+    if abs(known - proven) > _AGREES + float(proof.errors.max(initial=0.0)):
+        note = f"not proven: the orbit of the proof has the multiplier {proven:.4g} instead of {known:.4g}"
+        return replace(cycle, notes=(*cycle.notes, note))
+    return replace(cycle, stable=proof.multipliers_inside, proven=True)
 
 
 class _Return:

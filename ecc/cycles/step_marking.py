@@ -138,13 +138,25 @@ def step_marking_cycle(loop: Protocol | ProtocolAssignment, network: Network, ti
     >>> 44e3 < cycle.amplitude * 2 < 46e3, cycle.stable
     (True, True)
     """
-    parts = _loop_of(loop, network)
+    parts = loop_over_threshold(loop, network)
     if time == "discrete":
         return _discrete(parts)
     return _paced(parts) if parts.protocol.is_paced else _continuous(parts)
 
 
-def _loop_of(loop: Protocol | ProtocolAssignment, network: Network) -> _Loop:
+def loop_over_threshold(loop: Protocol | ProtocolAssignment, network: Network) -> _Loop:
+    """Return the first flow and the rest of equal flows over a link with step marking.
+
+    Parameters
+    ----------
+    loop, network
+        As for `step_marking_cycle`.
+
+    Raises
+    ------
+    LinearizationError
+        The loop or the network has another form.
+    """
     if not isinstance(loop, ProtocolAssignment) or network.n_links != 1:
         raise LinearizationError("it has no queue discipline with a marking threshold at a single link")
     deployment = loop.deploy(network)
@@ -273,7 +285,18 @@ def _return(parts: _Loop, y: Real) -> tuple[Real, _Trace]:
     raise LinearizationError("all packets are marked, and windows are at their minimum: no cycle")
 
 
-def _start(parts: _Loop) -> Real:
+def starting_windows(parts: _Loop) -> Real:
+    """Return windows a little below the threshold and states of all groups, shape (n_groups, n_values).
+
+    Parameters
+    ----------
+    parts : _Loop
+
+    Raises
+    ------
+    LinearizationError
+        Windows would be two packets or less at the threshold.
+    """
     width = (parts.pipe + parts.threshold) / float(parts.counts.sum())
     if width <= 2.0 * parts.packet:
         raise LinearizationError("at the marking threshold, windows would be two packets or less: no cycle")
@@ -282,7 +305,7 @@ def _start(parts: _Loop) -> Real:
 
 
 def _continuous(parts: _Loop) -> LimitCycle:
-    y, change = _start(parts), np.inf
+    y, change = starting_windows(parts), np.inf
     for _ in range(_MAX_CYCLES):
         new, trace = _return(parts, y)
         change = float(np.max(np.abs(new - y) / np.maximum(np.abs(y), 1e-9)))
@@ -321,7 +344,7 @@ def _paced(parts: _Loop) -> LimitCycle:
 
     interval, counts = parts.protocol.response_interval, parts.counts
     windows = SwitchedWindows(slope, response, interval, counts, parts.capacity, parts.rtt, parts.threshold)
-    cycle = switched_cycle(windows, _start(parts))
+    cycle = switched_cycle(windows, starting_windows(parts))
     area = float(np.trapezoid(cycle.queue, cycle.times))
     method = "return map of paced windows at the threshold, by differences"
     note = f"differences have an error of {cycle.error:.0e}"
@@ -370,7 +393,7 @@ def _moved(parts: _Loop, y: Real, held: bool, derivative: bool = False) -> tuple
 
 
 def _discrete(parts: _Loop) -> LimitCycle:
-    start = [*_start(parts).ravel(), 0.0]
+    start = [*starting_windows(parts).ravel(), 0.0]
     states, closed = cycle_of(lambda state: _round(parts, state), start, _SETTLING, _LONGEST, _SAME)
     shape = (len(parts.counts), len(parts.names))
     orbit = [(np.array(state[:-1]).reshape(shape), state[-1] > 0.0) for state in states]

@@ -151,15 +151,23 @@ class Ball:
     # ---- comparisons -------------------------------------------------------------------------------------
 
     def __lt__(self, other: Any) -> bool:
+        if other is self:
+            return False
         return _decided(self.value, _value(other), "<", lambda a, b: a < b, lambda a, b: a >= b)
 
     def __le__(self, other: Any) -> bool:
+        if other is self:
+            return True
         return _decided(self.value, _value(other), "<=", lambda a, b: a <= b, lambda a, b: a > b)
 
     def __gt__(self, other: Any) -> bool:
+        if other is self:
+            return False
         return _decided(self.value, _value(other), ">", lambda a, b: a > b, lambda a, b: a <= b)
 
     def __ge__(self, other: Any) -> bool:
+        if other is self:
+            return True
         return _decided(self.value, _value(other), ">=", lambda a, b: a >= b, lambda a, b: a < b)
 
     def __eq__(self, other: object) -> bool:

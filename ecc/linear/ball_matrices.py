@@ -3,12 +3,14 @@
 The entries of a matrix are balls of python-flint. If states can be ordered in groups such that none acts back on an
 earlier one, by entries that are exactly 0, the eigenvalues are those of the groups; a state without effect on itself,
 directly or through others, has the eigenvalue 0 exactly. For other groups the enclosures are those of Arb, which hold
-for every matrix within the balls. If the balls are too wide for these, a norm is used: with P near the eigenvectors of
-the midpoint and weights v > 0, |P^-1 A P| v <= q v proves that the spectral radius is at most q, for all A at once.
+for every matrix within the balls. If the balls are too wide for these, or eigenvalues are equal, Gershgorin's discs of
+P^-1 A P are used, with P near the eigenvectors of the midpoint. With weights v > 0, |P^-1 A P| v <= q v bounds all A at
+once in one norm, in which they contract if q < 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +53,7 @@ def spectrum(matrix: Any) -> Spectrum:
     Returns
     -------
     Spectrum
-        Eigenvalues that a norm encloses together have the center 0.
+        If discs overlap, they contain as many eigenvalues together as there are discs.
 
     Examples
     --------
@@ -91,8 +93,11 @@ def _of_group(matrix: Any, states: list[int]) -> tuple[list[complex], list[float
     except ValueError:
         roots = []
     if not roots or not all(root.is_finite() for root in roots):
-        radius = contraction_factor(_part(matrix, states))
-        return [0j] * size, [radius] * size, True if radius < 1.0 else None
+        part = _part(matrix, states)
+        centers, radii = _discs(part)
+        if all(abs(center) + radius < 1.0 for center, radius in zip(centers, radii, strict=True)):
+            return centers, radii, True
+        return centers, radii, True if contraction_factor(part) < 1.0 else None
     below = [bool(abs(root) < 1) for root in roots]
     above = any(bool(abs(root) > 1) for root in roots)
     centers = [complex(root.mid()) for root in roots]
@@ -127,22 +132,12 @@ def contraction_factor(matrix: Any) -> float:
     >>> 0.6 < contraction_factor(arb_mat([[arb(0.5, 0.1), 0.0], [30.0, 0.2]])) < 0.61
     True
     """
-    from flint import acb, acb_mat, arb
+    from flint import arb
 
-    n = matrix.nrows()
+    n, best = matrix.nrows(), float("inf")
     if n == 0:
         return 0.0
-    middle = np.array([[float(matrix[i, j].mid()) for j in range(n)] for i in range(n)])
-    if not np.isfinite(middle).all():
-        return float("inf")
-    best = float("inf")
-    for basis in _bases(middle):
-        P = acb_mat(n, n, [acb(complex(entry)) for entry in basis.ravel()])
-        full = acb_mat(n, n, [acb(matrix[i, j]) for i in range(n) for j in range(n)])
-        try:
-            changed = P.solve(full * P)
-        except ZeroDivisionError:
-            continue
+    for changed in _changed(matrix):
         sizes = [[changed[i, j].abs_upper() for j in range(n)] for i in range(n)]
         rounded = np.array([[float(size) for size in row] for row in sizes])
         if not np.isfinite(rounded).all():
@@ -154,6 +149,39 @@ def contraction_factor(matrix: Any) -> float:
             quotients.append(float((total / arb(float(weight))).upper()) * (1.0 + 1e-15))
         best = min(best, max(quotients))
     return best
+
+
+def _changed(matrix: Any) -> Iterator[Any]:
+    """Yield a matrix in bases in which it may be nearly diagonal."""
+    from flint import acb, acb_mat
+
+    n = matrix.nrows()
+    middle = np.array([[float(matrix[i, j].mid()) for j in range(n)] for i in range(n)])
+    if not np.isfinite(middle).all():
+        return
+    full = acb_mat(n, n, [acb(matrix[i, j]) for i in range(n) for j in range(n)])
+    for basis in _bases(middle):
+        P = acb_mat(n, n, [acb(complex(entry)) for entry in basis.ravel()])
+        try:
+            yield P.solve(full * P)
+        except ZeroDivisionError:
+            continue
+
+
+def _discs(matrix: Any) -> tuple[list[complex], list[float]]:
+    """Return Gershgorin's discs, in the basis in which the largest disc is smallest, with rounding errors included."""
+    n = matrix.nrows()
+    centers, radii = [0j] * n, [float("inf")] * n
+    for changed in _changed(matrix):
+        middles = [complex(changed[i, i].mid()) for i in range(n)]
+        sums = [
+            float(sum((changed[i, j].abs_upper() for j in range(n) if j != i), changed[i, i].rad()).upper())
+            for i in range(n)
+        ]
+        widths = [total * (1.0 + 1e-15) + abs(center) * 1e-15 for total, center in zip(sums, middles, strict=True)]
+        if max(widths) < max(radii):
+            centers, radii = middles, widths
+    return centers, radii
 
 
 def _bases(middle: NDArray[np.float64]) -> list[NDArray[np.complex128]]:

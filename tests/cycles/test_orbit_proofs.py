@@ -82,6 +82,7 @@ def test_cycles_of_the_logistic_map(r, start, rounds, multiplier):
     assert proof.multipliers[0] == pytest.approx(multiplier, abs=1e-3) and proof.errors[0] < 1e-12
     (low, high), (inner_low, inner_high) = proof.box[0], proof.orbit[0]
     assert low < inner_low < inner_high < high and inner_high - inner_low < 1e-12
+    assert 0.0 < proof.lower < abs(proof.multipliers[0]) < proof.upper < proof.lower + 1e-12
     if rounds == 1:
         assert inner_low <= 1.0 - 1.0 / r <= inner_high
     if rounds == 2:
@@ -242,7 +243,8 @@ def test_discrete_states_must_return():
     def alternates(x, p):
         return [0.5 * x[0] + x[1], 1 - x[1]]
 
-    assert "state 1 is 1 instead of 0" in prove_orbit(alternates, [0.5, 0]).reason
+    none = prove_orbit(alternates, [0.5, 0])
+    assert "state 1 is 1 instead of 0" in none.reason and (none.lower, none.upper) == (0.0, inf)
     proof = prove_orbit(alternates, [0.6, 0], rounds=2)
     assert proof.multipliers == pytest.approx([0.25]) and proof.box[1] == (0.0, 0.0)
 
@@ -281,8 +283,8 @@ def test_what_is_refused():
 # ---- maps of protocols -----------------------------------------------------------------------------------------------
 
 
-def _cycle():
-    return LimitCycle("cycle", "discrete", 1.0, 0.0, 0.0, np.zeros(1, dtype=complex))
+def _cycle(multipliers=(0j,)):
+    return LimitCycle("cycle", "discrete", 1.0, 0.0, 0.0, np.array(multipliers))
 
 
 def test_the_cycle_of_expresspass():
@@ -293,7 +295,8 @@ def test_the_cycle_of_expresspass():
     assert proof.multipliers_inside is True and not proof.corners and proof.contraction < 1.0
     for factor in (cycle.sum_multiplier, cycle.difference_multiplier):
         assert np.abs(proof.multipliers - float(factor)).min() < 1e-9
-    assert with_proof(_cycle(), proof).proven
+    assert with_proof(_cycle(proof.multipliers), proof).proven
+    assert "has the multiplier 0.9115 instead of 0" in with_proof(_cycle(), proof).notes[0]
 
 
 def test_the_cycle_of_vivace():

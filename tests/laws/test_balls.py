@@ -81,6 +81,7 @@ def test_a_comparison_has_one_answer_or_names_its_line():
     assert x < 1.5 and not x > 1.5 and x <= 1.26 and x >= 0.74 and x != 2.0 and x == x and 0.5 < x
     with pytest.raises(UndecidedError, match=r"test_balls.py:\d+\) is undecided: 1 \+/- 0.3 < 1 "):
         _ = x < 1.0
+    assert not x < x and not x > x and x <= x and x >= x
     with pytest.raises(UndecidedError, match="=="):
         _ = x == 1.0
     with pytest.raises(UndecidedError, match="divisor may be 0"):
