@@ -37,6 +37,7 @@ HOMES: Mapping[str, str] = {
     "ecc.marking_loop": "ecc.loops.marked_hosts",
     "ecc.paced_loop": "ecc.loops.paced_windows",
     "ecc.rate_loop": "ecc.loops.host_rates",
+    "ecc.stability.target_cycles": "ecc.cycles.target_cycles",
     "ecc.window_loop": "ecc.loops.ack_clocked_windows",
 }
 """Former name of a module -> its name now."""

@@ -15,6 +15,7 @@ from ecc._support.arguments import check_arguments, shown
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
 from ecc.cycles.cycle_proofs import proven_cycle
+from ecc.cycles.delay_targets import delay_target_cycle
 from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.load_reports import load_report_cycle
 from ecc.cycles.losses import loss_cycle
@@ -41,6 +42,7 @@ METHODS: tuple[Callable[[Loop, Network, str], LimitCycle], ...] = (
     loss_cycle,
     random_cycle,
     rate_update_cycle,
+    delay_target_cycle,
     observed_cycle,
 )
 """The methods, in the order in which they are asked: special ones first, the cycles observed in fluid runs last."""

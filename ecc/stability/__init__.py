@@ -36,6 +36,7 @@ from ecc.cycles.cycle_proofs import prove_cycle
 from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.observed import measured_cycle
 from ecc.cycles.orbit_proofs import OrbitProof
+from ecc.cycles.target_cycles import TargetCycle, target_cycle
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
 from ecc.stability.analysis import Analysis, ModelAnalysis, StableInterval, analyze, stable_interval
 from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment, water_filled
@@ -61,7 +62,6 @@ from ecc.stability.rtt_ratio import RttRatio, critical_rtt_ratio, is_stable_up_t
 from ecc.stability.run_classification import StabilityClassification, classify_stability
 from ecc.stability.runs import MeasuredBoundary, PerturbedRun, measured_boundary, perturbed_run
 from ecc.stability.safe_perturbations import SafePerturbation, safe_perturbation
-from ecc.stability.target_cycles import TargetCycle, target_cycle
 from ecc.stability.theorem_registry import THEOREMS, Theorem, search
 from ecc.stability.varying_delays import (
     Growth,

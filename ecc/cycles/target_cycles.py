@@ -32,12 +32,16 @@ _HORIZON = 40.0  # RTTs within which any solution that oscillates has crossed 0,
 
 @dataclass(frozen=True, repr=False)
 class TargetCycle(Displayed):
-    """Deviations of the delay from its equilibrium, in units of all hosts' increase in an RTT; `period` in RTTs."""
+    """Deviations of the delay from its equilibrium, in units of all hosts' increase in an RTT; `period` in RTTs.
+
+    `excess_rate`: change of the excess v per RTT when an increase begins, negative.
+    """
 
     largest: float
     least: float
     mean: float
     period: float
+    excess_rate: float
 
     def _title(self) -> str:
         return "Limit cycle around a delay target"
@@ -106,4 +110,5 @@ def target_cycle(beta: float, steepness: float = 0.0) -> TargetCycle | None:
     rising = top - bottom
     fall = float(np.trapezoid(np.append(x[: k + 1], bottom), np.append(t[: k + 1], falling)))
     area = fall + 0.5 * (top**2 - bottom**2)
-    return TargetCycle(top, bottom, area / (falling + rising), falling + rising)
+    rate = 400.0 * float(excess[k + 1] - excess[k])
+    return TargetCycle(top, bottom, area / (falling + rising), falling + rising, rate)
