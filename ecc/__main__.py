@@ -18,6 +18,9 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _leave)
+    if not hasattr(sys.modules["ecc"], "_HOMES"):
+        os.write(2, _REPLACED)
+        return 2
     from ecc.cli import main as run
 
     code = run()
@@ -26,6 +29,13 @@ def main() -> int:
     # An interruption in a text that an import executed is remembered, and Python would end by the signal: forgotten.
     exec("")
     return code
+
+
+_REPLACED = (
+    b"ecc: another project's package `ecc` has replaced files of congestion-control: run `pip uninstall ecc`, then "
+    b"`pip install --force-reinstall --no-deps congestion-control`, or the path of its wheel or checkout instead\n"
+)
+"""The message if `import ecc` is another project, which the public index has under the name `ecc`."""
 
 
 def _leave(number: int, frame: object) -> None:

@@ -53,6 +53,16 @@ def scenario(tmp_path):
 # ---- the program -----------------------------------------------------------------------------------------
 
 
+def test_a_package_of_another_project_is_named(monkeypatch, capfd):
+    """The `ecc` of the public index has its own `ecc/__init__.py`, which replaces ours."""
+    monkeypatch.setattr("signal.signal", lambda *arguments: None)  # handlers of the test process remain
+    monkeypatch.delattr(ecc, "_HOMES")
+    assert importlib.import_module("ecc.__main__").main() == 2
+    said = capfd.readouterr().err
+    assert said.startswith("ecc: another project's package `ecc` has replaced files of congestion-control: run `pip")
+    assert said.count("\n") == 1
+
+
 def test_help_version_and_nothing(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"ecc {ecc.__version__}\n"

@@ -35,10 +35,13 @@ PAGES = [
 DEAR = (
     "clusters",
     "conformance",
+    "cookbook",
     "delay_equations",
     "ensembles",
     "fabrics",
     "gallery",
+    "index",
+    "lab_sheet",
     "live",
     "packet_runs",
     "queue_disciplines",
@@ -306,6 +309,24 @@ def test_every_figure_of_an_example_has_a_block_that_makes_it():
     figures = runpy.run_path(str(ROOT / "docs" / "figures.py"))
     for name in figures["EXAMPLES"]:
         assert re.search(r"^figure\b", figures["block"](name), re.MULTILINE), name
+
+
+def test_all_files_name_one_version():
+    """The four files of docs/releasing.md, and the newest heading of the changelog."""
+    patterns = {
+        "meson.build": r"version: '([\d.]+)'",
+        "ecc/__init__.py": r'__version__ = "([\d.]+)"',
+        "CITATION.cff": r"^version: ([\d.]+)",
+        "recipe/recipe.yaml": r'version: "([\d.]+)"',
+        "CHANGELOG.md": r"^## ([\d.]+)",
+    }
+    named = {
+        file: re.search(pattern, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)[1]
+        for file, pattern in patterns.items()
+    }
+    assert len(set(named.values())) == 1, named
+    page = (ROOT / "docs" / "releasing.md").read_text(encoding="utf-8")
+    assert [file for file in patterns if f"`{file}`" not in page] == []
 
 
 def test_the_pages_that_show_code_are_there():
