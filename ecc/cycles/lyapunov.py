@@ -115,8 +115,8 @@ def lyapunov_exponents(
 
     >>> def logistic(state, draws, p):
     ...     return [4.0 * state[0] * (1.0 - state[0])]
-    >>> found = lyapunov_exponents(logistic, [0.3], draws=0)
-    >>> low, high = found.intervals[0]
+    >>> result = lyapunov_exponents(logistic, [0.3], draws=0)
+    >>> low, high = result.intervals[0]
     >>> bool(low < 0.6931 < high)
     True
     """

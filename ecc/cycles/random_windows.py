@@ -126,8 +126,8 @@ def random_windows(loop: ProtocolAssignment, network: Network, time: str) -> Ran
         back = round(m * (D - late[queue.link]) / shortest)
         flow = _host(marked, g, kind, shortest / (m * D), max(back, 1))
         flows += [flow] * len(kind.flows)
-        own = [float(z[marked.at["host", g, name]]) for name in ("w", *kind.states)]
-        state += [[*own, 0] for _ in kind.flows]
+        host = [float(z[marked.at["host", g, name]]) for name in ("w", *kind.states)]
+        state += [[*host, 0] for _ in kind.flows]
     size = max(flow.back for flow in flows)
     chosen = max(map(float, marked.moves(z.tolist())[1][0]))
     for g, kind in enumerate(marked.kinds):
@@ -243,25 +243,25 @@ def random_step(state: Sequence[Any], draws: Sequence[float], p: Any) -> list[An
     width = len(p.flows[0].states) + 2
     queue_at = size * width
     names = p.discipline.names
-    found = dict(zip(names, state[queue_at : queue_at + len(names)], strict=True))
+    marks_before = dict(zip(names, state[queue_at : queue_at + len(names)], strict=True))
     past = state[queue_at + len(names) : -1]
     after: list[Any] = []
     jumps = 0
     for k, flow in enumerate(p.flows):
-        own = state[k * width : (k + 1) * width]
-        rtt = flow.base + found["q"] / p.discipline.C
+        host = state[k * width : (k + 1) * width]
+        rtt = flow.base + marks_before["q"] / p.discipline.C
         share = p.dt / rtt if p.dt > 0.0 else flow.share
         chosen = past[flow.back - 1]
-        if own[-1] > 0:
-            after += [own[0], *_grown(flow, own[:-1], rtt, chosen, share)[1:], own[-1] - 1]
-        elif draws[k] < 1.0 - exp(-_expected(flow, own[0], chosen, share)):
-            after += [*_jumped(flow, own[:-1], rtt, chosen), p.steps_per_rtt]
+        if host[-1] > 0:
+            after += [host[0], *_grown(flow, host[:-1], rtt, chosen, share)[1:], host[-1] - 1]
+        elif draws[k] < 1.0 - exp(-_expected(flow, host[0], chosen, share)):
+            after += [*_jumped(flow, host[:-1], rtt, chosen), p.steps_per_rtt]
             jumps += 1
         else:
-            after += [*_grown(flow, own[:-1], rtt, chosen, share), 0]
-    q = _queue([after[k * width] for k in range(size)], found["q"], p)
-    marks = _move_discipline(found, q, p)
-    known = {**marks, "q": q, "q_prev": found["q"], "y": p.discipline.C, **_constants(p)}
+            after += [*_grown(flow, host[:-1], rtt, chosen, share), 0]
+    q = _queue([after[k * width] for k in range(size)], marks_before["q"], p)
+    marks = _move_discipline(marks_before, q, p)
+    known = {**marks, "q": q, "q_prev": marks_before["q"], "y": p.discipline.C, **_constants(p)}
     probability = p.discipline.probability({**known, "scalable": p.flows[0].scalable})
     return [*after, q, *[marks[name] for name in names[1:]], probability, *past[:-1], state[-1] + jumps]
 
@@ -270,40 +270,40 @@ def _constants(p: Any) -> dict[str, Any]:
     return {"C": p.discipline.C, "T": p.discipline.interval, "p": p.discipline.p}
 
 
-def _known(flow: Any, own: Sequence[Any], rtt: Any, probability: Any) -> dict[str, Any]:
+def _known(flow: Any, host: Sequence[Any], rtt: Any, probability: Any) -> dict[str, Any]:
     """Return the arguments of the laws of a flow."""
     return {
-        "w": own[0],
-        "w_rtt": own[0],
+        "w": host[0],
+        "w_rtt": host[0],
         "R": 0.0,
         "D": rtt,
         "s": flow.s,
         "a": flow.a,
         "marked": probability if flow.marks else 0.0,
         "p": flow.p,
-        **{state.name: value for state, value in zip(flow.states, own[1:], strict=False)},
+        **{state.name: value for state, value in zip(flow.states, host[1:], strict=False)},
     }
 
 
-def _grown(flow: Any, own: Sequence[Any], rtt: Any, probability: Any, share: Any) -> list[Any]:
+def _grown(flow: Any, host: Sequence[Any], rtt: Any, probability: Any, share: Any) -> list[Any]:
     """Return the window and the states of a flow after a step without a signal."""
-    known = _known(flow, own, rtt, probability)
+    known = _known(flow, host, rtt, probability)
     grown: list[Any] = []
-    for state, value in zip(flow.states, own[1:], strict=False):
+    for state, value in zip(flow.states, host[1:], strict=False):
         new = value
         if state.law is not None:
             change = state.law(known) * rtt if state.clock == "continuous" else state.law(known) - value
             new = value + share * change
         known[state.name] = new
         grown.append(new)
-    return [own[0] + share * (flow.source(known) - own[0]), *grown]
+    return [host[0] + share * (flow.source(known) - host[0]), *grown]
 
 
-def _jumped(flow: Any, own: Sequence[Any], rtt: Any, probability: Any) -> list[Any]:
+def _jumped(flow: Any, host: Sequence[Any], rtt: Any, probability: Any) -> list[Any]:
     """Return the window and the states of a flow right after a signal."""
-    known = _known(flow, own, rtt, probability)
-    after = [own[0] if flow.jump is None else flow.jump(known)]
-    for state, value in zip(flow.states, own[1:], strict=False):
+    known = _known(flow, host, rtt, probability)
+    after = [host[0] if flow.jump is None else flow.jump(known)]
+    for state, value in zip(flow.states, host[1:], strict=False):
         after.append(value if state.jump is None else state.jump(known))
     return after
 
@@ -328,12 +328,12 @@ def _queue(windows: Sequence[Any], before: Any, p: Any) -> Any:
     return max(q, 0.0)
 
 
-def _move_discipline(found: dict[str, Any], q: Any, p: Any) -> dict[str, Any]:
+def _move_discipline(marks_before: dict[str, Any], q: Any, p: Any) -> dict[str, Any]:
     """Return the states of the discipline after a step with the queue before it; a tick sees its change first."""
     discipline = p.discipline
-    step = p.dt if p.dt > 0.0 else p.base + found["q"] / discipline.C
-    known = {**found, "q_prev": found["q"], "q": q, "y": discipline.C, **_constants(p)}
-    moved = dict(found)
+    step = p.dt if p.dt > 0.0 else p.base + marks_before["q"] / discipline.C
+    known = {**marks_before, "q_prev": marks_before["q"], "q": q, "y": discipline.C, **_constants(p)}
+    moved = dict(marks_before)
     for state in discipline.states:
         if state.law is None:
             continue

@@ -136,8 +136,8 @@ def scalar_orbit(law: Callable[..., Any], start: float, p: Any = None, period: i
 
     Examples
     --------
-    >>> found = scalar_orbit(lambda x, p: p * x * (1.0 - x), 0.6, 2.8)
-    >>> round(found.points[0], 6), round(found.multiplier, 6)
+    >>> result = scalar_orbit(lambda x, p: p * x * (1.0 - x), 0.6, 2.8)
+    >>> round(result.points[0], 6), round(result.multiplier, 6)
     (0.642857, -0.8)
     """
     n = as_count(period, "period", minimum=1)
@@ -193,8 +193,8 @@ def period_doubling(
 
     Examples
     --------
-    >>> found = period_doubling(lambda x, p: p * x * (1.0 - x), float, 2.0, 3.4, 0.5)
-    >>> round(found.value, 9), found.supercritical
+    >>> result = period_doubling(lambda x, p: p * x * (1.0 - x), float, 2.0, 3.4, 0.5)
+    >>> round(result.value, 9), result.supercritical
     (3.0, True)
     """
     values, orbits = _followed(law, parameters, low, high, start, period)
@@ -250,8 +250,8 @@ def border_collision(
     Examples
     --------
     >>> tent = lambda x, p: p + (0.5 * x if x < 0.0 else -1.5 * x)
-    >>> found = border_collision(tent, float, 0.0, -1.0, 1.0, -1.0)
-    >>> round(found.value, 9), found.persists, found.doubles, found.stable_double
+    >>> result = border_collision(tent, float, 0.0, -1.0, 1.0, -1.0)
+    >>> round(result.value, 9), result.persists, result.doubles, result.stable_double
     (0.0, True, True, True)
     """
     place = as_number(border, "border")

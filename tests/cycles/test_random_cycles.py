@@ -137,3 +137,39 @@ def test_the_random_cycle_of_vivace_has_a_negative_exponent():
 def test_loops_without_a_random_map_are_declined_with_a_reason(make, message):
     with pytest.raises(LinearizationError, match=f"^{message}"):
         make()
+
+
+def windows_at_losses(initial, seed):
+    """Windows [packets] at the reductions of a flow without a queue, whose packets are lost by their numbers."""
+    network = ecc.Network.dumbbell("10 Gb/s", rtts=["50 ms"], packet_size=1000)
+    losses = [ecc.impairments.RandomLoss(1e-4, link=0)]
+    scenario = ecc.Scenario(network, NewReno(initial=initial), duration=40.0, seed=seed, impairments=losses)
+    w = ecc.packet.simulate(scenario, sample=0.025, record=["env.window"])["env.window"][:, 0].to_numpy() / 1000
+    falls = np.flatnonzero(w[1:] < 0.75 * w[:-1])
+    return w[falls[np.diff(falls, prepend=-100) > 8]]
+
+
+def aligned(one, other):
+    """Two sequences, shifted by the number of losses that agrees best after the transient."""
+
+    def shifted(shift):
+        a, b = one[max(0, -shift) :], other[max(0, shift) :]
+        size = min(len(a), len(b))
+        return a[:size], b[:size]
+
+    return min((shifted(shift) for shift in range(-4, 5)), key=lambda pair: np.abs(pair[0] - pair[1])[5:].sum())
+
+
+@pytest.mark.slow
+def test_packet_runs_that_lose_the_same_packets_converge_as_the_map_from_loss_to_loss():
+    """With K packets between losses w'^2 = w^2/4 + 2 K, so that a deviation is multiplied by w/(4 w')."""
+    excess = []
+    for seed in range(12):
+        one, other = aligned(windows_at_losses(300.0, seed), windows_at_losses(3000.0, seed))
+        deviation, mean = np.abs(one - other), 0.5 * (one + other)
+        for k in range(len(one) - 1):
+            if 6.0 < deviation[k] < 0.3 * mean[k]:  # above the grain of packets, and small
+                expected = ln(mean[k] / (4.0 * mean[k + 1]))
+                excess.append(ln(max(deviation[k + 1], 1e-3) / deviation[k]) - expected)
+    assert len(excess) > 20
+    assert abs(np.median(excess)) < 0.1
