@@ -16,7 +16,7 @@ def network(n=4, capacity="100 Mb/s", rtt=0.1, size=1500, **options):
 
 
 def loads_of(cycle):
-    """Return the least and the largest load that the note of a cycle reports."""
+    """Return the minimum and maximum load that the note of a cycle reports."""
     note = next(note for note in cycle.notes if note.startswith("the load"))
     return [float(word) for word in note.split() if word.replace(".", "").isdigit()]
 
