@@ -49,9 +49,9 @@ ROOT = str(Path(ecc.__file__).parent)
 LOG = Path(__file__).parents[1] / "examples" / "cubic.sqlog"
 RESULTS = """Allocation Analysis Bifurcation Bound Case Certificate Comparison Conformance ConvergenceError Crossing
 CriticalGain DdeResult DdeSolution Decay Design Deviation Divergence EccError Event EmptyQueueCycle Equilibrium Formats
-FrequencyResponse Growth
+FrequencyResponse Growth OrbitCover OrbitProof
 Hopf LeastDecay LimitCycle IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError
-OrbitProof Oscillation Partition PeriodicOrbit PerturbedRun MarkingCycle RelayCycle TargetCycle RttMargin RttRatio
+Oscillation Partition PeriodicOrbit PerturbedRun MarkingCycle RelayCycle TargetCycle RttMargin RttRatio
 ModelAnalysis SafePerturbation StabilityClassification Search StabilityLimit StableInterval Stats Switched SwitchedLoop
 Finding NotApplicable PropertyError ProtocolReport
 Team Theorem Trace UndecidedError WireFields WorstRttDistribution""".split()
@@ -249,6 +249,11 @@ def good() -> dict[str, Any]:
         "critical_rtt_ratio.protocol": ecc.models.XCP(),
         "is_stable_up_to_ratio.protocol": ecc.models.XCP(),
         "relay_cycle.protocol": ecc.models.EDN(),
+        "cover_cycles.protocol": ecc.models.NewReno(),
+        "cover_cycles.capacity": "1 Mb/s",
+        "cover_cycles.rtt": ("40 ms", "42 ms"),
+        "cover_cycles.buffer": "8 kB",
+        "cover_cycles.flows": 1,
         "prove_cycle.protocol": ecc.models.SPERC(),
         "relay_orbit.protocol": ecc.models.EDN(),
         "absolute_radius.protocol": ecc.models.JetMax(),

@@ -106,7 +106,8 @@ class Host:
         """Return R for data that met a queue [bit] at a link of this capacity [bit/s]."""
         if self._feedback is None:
             return 0.0
-        return float(call_law(self._feedback, {"q": queue, "C": capacity, **self.constants}))
+        report: float = call_law(self._feedback, {"q": queue, "C": capacity, **self.constants})
+        return report
 
     def slopes(self, y: list[float], memory: float, R: float, D: float, held: bool, rtt: float) -> list[float]:
         """Return the derivatives of the window and the states; `rtt` is the time in which a window is acknowledged."""
@@ -443,10 +444,11 @@ class PerRound(_Link):
         for _ in range(_MAX_STEPS):
             if now.losses != start and any(due <= now.t for due in now.due) and all(u <= now.t for u in now.until):
                 return now
-            self._round(now, watch)
+            self.advance(now, watch)
         raise ConvergenceError(f"the queue did not fill again within {_MAX_STEPS} rounds", None)
 
-    def _round(self, now: Motion, watch: Watch | None) -> None:
+    def advance(self, now: Motion, watch: Watch | None = None) -> None:
+        """Move by a round."""
         C, base = self.capacity, self.groups[0].rtt
         for g in range(len(self.groups)):
             if now.due[g] <= now.t:

@@ -30,7 +30,7 @@ from ecc.network.network import Network
 from ecc.queues.drop_tail import DropTail
 from ecc.queues.step_marking import StepMarking
 
-__all__ = ["loss_cycle"]
+__all__ = ["loss_cycle", "windows_in_rounds"]
 
 _KINDS = (Kind.ACK_CLOCKED_WINDOWS, Kind.WINDOWS_WITH_STATES)
 _MAX_OVERFLOWS = 120  # overflows until the motion must repeat, and those of a mean if it does not
@@ -429,3 +429,25 @@ def _result(motions: Map, orbit: _Orbit, modes: _Modes, time: str) -> LimitCycle
         },
         notes=tuple(notes),
     )
+
+
+def windows_in_rounds(
+    loop: Protocol | ProtocolAssignment, network: Network, losers: str = "arrivals"
+) -> tuple[PerRound, Motion]:
+    """Return the windows of all flows in rounds, each flow in a group, and a state below overflow.
+
+    Parameters
+    ----------
+    loop, network, losers
+        As for `loss_cycle` in discrete time.
+
+    Raises
+    ------
+    LinearizationError
+        The loop is of another kind, or RTTs differ.
+    """
+    hosts, room, marks = _hosts(loop, network, losers)
+    if np.ptp(network.rtts) > 0.0:
+        raise LinearizationError("hosts with unequal RTTs act at times without a common period")
+    motions = PerRound(float(network.capacities[0]), room, _groups(hosts, network, marks, True), marks, losers)
+    return motions, _begin(motions)

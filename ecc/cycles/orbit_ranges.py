@@ -131,6 +131,9 @@ def cover_orbits(form_at: Callable[..., RoundMap], axes: Sequence[Axis], max_box
             continue
         reasons[reason] += 1
         widths = [log(a.high / a.low) / size if size > 0.0 else 0.0 for a, size in zip(box, sizes, strict=True)]
+        if not any(widths):
+            undecided.append(limits)
+            continue
         at = widths.index(max(widths))
         middle = box[at].middle()
         for k, (low, high) in enumerate(((box[at].low, middle), (middle, box[at].high))):

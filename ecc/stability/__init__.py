@@ -10,9 +10,9 @@ By topic:
         parameters); `hopf` (the kind of bifurcation at the boundary: a small stable cycle, or a jump to a large cycle);
         `safe_perturbation` (the size of perturbations that die out).
     Limit cycles: `limit_cycle` (of any loop, with the multipliers of deviations); `measured_cycle` (the same in runs);
-        `prove_cycle` (a proof of the cycle in rounds, by interval arithmetic); `relay_cycle` (of a source that switches
-        like a relay); `marking_cycle` (of hosts with step marking, and with RED beyond its stability limit);
-        `target_cycle` (of hosts that keep a delay at a target).
+        `prove_cycle` (a proof of the cycle in rounds, by interval arithmetic), `cover_cycles` (the same for ranges of
+        networks); `relay_cycle` (of a source that switches like a relay); `marking_cycle` (of hosts with step marking,
+        and with RED beyond its stability limit); `target_cycle` (of hosts that keep a delay at a target).
     RTT distributions: `worst_rtt_distribution`, which loses stability first among all with the same mean, and
         `is_stable_for_all_rtts`; `local_margin`, the change of the stability limit by a small spread of equal RTTs;
         `critical_rtt_ratio`, `is_stable_up_to_ratio`: for XCP, if the ratio of the largest to the mean RTT is bounded.
@@ -32,10 +32,11 @@ By topic:
 """
 
 from ecc.cycles.closed_loop import limit_cycle
-from ecc.cycles.cycle_proofs import prove_cycle
+from ecc.cycles.cycle_proofs import cover_cycles, prove_cycle
 from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.observed import measured_cycle
 from ecc.cycles.orbit_proofs import OrbitProof
+from ecc.cycles.orbit_ranges import OrbitCover
 from ecc.cycles.target_cycles import TargetCycle, target_cycle
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
 from ecc.stability.analysis import Analysis, ModelAnalysis, StableInterval, analyze, stable_interval
@@ -92,6 +93,7 @@ __all__ = [
     "MarkingCycle",
     "MeasuredBoundary",
     "NetworkRange",
+    "OrbitCover",
     "OrbitProof",
     "ModelAnalysis",
     "PerturbedRun",
@@ -112,6 +114,7 @@ __all__ = [
     "is_stable_under_varying_delays",
     "bottleneck_assignment",
     "check_boundary",
+    "cover_cycles",
     "cover_range",
     "critical_gain",
     "critical_rtt_ratio",

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.cycles.loss_rounds import loss_rounds
 from ecc.cycles.marking_rounds import marking_rounds, round_over_threshold
+from ecc.cycles.orbit_proofs import prove_rounds
 from ecc.cycles.reference_cases import cycle_case
 from ecc.cycles.step_marking import _round, loop_over_threshold, step_marking_cycle
 from ecc.errors import LinearizationError
-from ecc.stability import limit_cycle, prove_cycle
+from ecc.stability import cover_cycles, limit_cycle, prove_cycle
 
 
 @pytest.mark.parametrize("name", ["DCTCP", "Prague"])
@@ -26,6 +28,59 @@ def test_cycles_over_a_threshold_are_proven(name):
     assert proof.multipliers_inside is True and proof.errors.max() < 1e-12
     for value in cycle.multipliers:
         assert np.abs(proof.multipliers - value).min() < 1e-6
+
+
+@pytest.mark.parametrize(("name", "flows"), [("NewReno", 1), ("NewReno", 2), ("CUBIC", 2), ("Compound", 1)])
+def test_sawteeth_in_rounds_are_proven(name, flows):
+    network = ecc.Network.dumbbell("1 Mb/s", rtts=["80 ms"] * flows, buffer="8 kB")
+    form = loss_rounds(getattr(ecc.models, name)(), network)
+    proof = prove_rounds(form)
+    assert proof.multipliers_inside is True and proof.errors.max() < 1e-12
+    cycle = limit_cycle(name, network, time="discrete")
+    assert cycle.period == pytest.approx(sum(durations(form)), rel=1e-7)
+    for value in cycle.multipliers:
+        assert np.abs(proof.multipliers - value).min() < 0.01
+
+
+def durations(form):
+    """RTTs of the rounds of an orbit, from the windows in each round: without their growth at its end."""
+    state, p = list(form.state), form.p
+    size = len(state) // len(p.motions(p).groups)
+    for _ in range(form.rounds):
+        state = list(form.law(state, p))
+        flows = [state[k : k + size] for k in range(0, len(state), size)]
+        in_flight = sum(w - (0.0 if responds else growth) for w, *_, growth, responds in flows)
+        yield p.rtt + min(max(0.0, in_flight / p.capacity - p.rtt), 8.0 * p.buffer / p.capacity)
+
+
+def test_a_sawtooth_on_a_jump_of_its_law_is_undecided():
+    """Both flows of BIC lose at the window that they remember, at which BIC's comparison of the two jumps."""
+    network = ecc.Network.dumbbell("1 Mb/s", rtts=["80 ms"] * 2, buffer="8 kB")
+    proof = prove_cycle("BIC", network)
+    assert not proof.exists and "the comparison in next_maximum (bic.py" in proof.reason
+
+
+@pytest.mark.slow
+def test_ranges_of_networks_are_covered():
+    cover = cover_cycles("NewReno", "1 Mb/s", ("40 ms", "44 ms"), "8 kB", flows=2, max_boxes=20)
+    assert 0.5 < cover.stable < 1.0 and cover.unstable == 0.0 and cover.max_multiplier < 0.51
+    box, proof = max(cover.proofs, key=lambda each: each[0]["rtt"][1] - each[0]["rtt"][0])
+    for rtt in box["rtt"]:
+        network = ecc.Network.dumbbell("1 Mb/s", rtts=[rtt * (1.0 + 1e-9 * (rtt == box["rtt"][0]))] * 2, buffer="8 kB")
+        single = prove_cycle("NewReno", network)
+        assert single.multipliers_inside is True
+        assert abs(single.multipliers[0] - proof.multipliers[0]) <= proof.errors[0] + 1e-12
+
+
+def test_ranges_that_are_refused():
+    with pytest.raises(ValueError, match=r"rtt must be > 0, or a pair \(lowest, highest\)"):
+        cover_cycles("NewReno", "1 Mb/s", ("44 ms", "40 ms"), "8 kB")
+    with pytest.raises(ValueError, match="flows must be <= 16, got 17"):
+        cover_cycles("NewReno", "1 Mb/s", "40 ms", "8 kB", flows=17)
+    with pytest.raises(ValueError, match="max_boxes must be >= 1, got 0"):
+        cover_cycles("NewReno", "1 Mb/s", "40 ms", "8 kB", max_boxes=0)
+    with pytest.raises(LinearizationError, match="no ACK-clocked windows that respond to losses"):
+        cover_cycles("XCP", "1 Mb/s", "40 ms", "8 kB")
 
 
 def test_limit_cycles_can_be_proven():
