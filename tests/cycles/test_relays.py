@@ -123,6 +123,17 @@ def test_differences_of_copa_decay_as_in_the_fluid(delta, initial, last):
 
 
 @pytest.mark.slow
+def test_differences_of_vegas_decay_as_in_the_fluid():
+    """Deviations of four packets, since larger ones shrink by a constant number of packets per period."""
+    net = network(2, "48 Mb/s")
+    cycle = limit_cycle(Vegas(alpha=20.0, beta=20.0), net)
+    flows = {name: Vegas(alpha=20.0, beta=20.0, initial=initial) for name, initial in (("0", 252.0), ("1", 244.0))}
+    run = ecc.fluid.simulate(ecc.Scenario(net, {"flows": flows}, 4.0), sample=cycle.period / 40)
+    share = differences(run, 40)
+    assert (share[6] / share[1]) ** 0.2 == pytest.approx(cycle.dominant.real, abs=0.05)
+
+
+@pytest.mark.slow
 def test_differences_of_copa_decay_as_in_packets():
     """Two flows, of which one joins late: mean decay per period from a third to 1/20, in the median of eight joins.
 
@@ -149,8 +160,9 @@ def test_differences_of_copa_decay_as_in_packets():
         (Copa(delta=0.02), network(1, "480 Mb/s"), 0.0),
         (Copa(delta=0.02), network(2, "480 Mb/s"), 0.0),
         (Vegas(alpha=20.0, beta=20.0), network(4), 1.0),
+        (PEDN(A=40.0, B=60.0, quantized=False), network(4), 0.0),
     ],
-    ids=["EDN", "one Copa", "two Copa", "Vegas"],
+    ids=["EDN", "one Copa", "two Copa", "Vegas", "PEDN"],
 )
 def test_with_the_delays_of_hosts_the_orbit_is_that_of_packets(protocol, net, granular):
     """`granular`: packets by which the peak-to-peak range exceeds that of the fluid, since packets are whole."""
