@@ -26,12 +26,13 @@ from ecc.errors import EccError
 from ecc.models import Protocol, all_protocols
 from ecc.models.controller import SUFFIXES, Controller, load
 from ecc.models.shared.equilibria import check_assignment
+from ecc.network.generated import generated_network
 from ecc.network.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
 from ecc.network.network import Flow, Network, from_table, tables_in, to_table
 from ecc.queues import Trimming, all_disciplines
 from ecc.traffic.workload import KINDS, Tmix, Workload
 
-__all__ = ["MAX_SAMPLED_QUEUES", "Scenario", "notes_at_end", "notes_on_queues"]
+__all__ = ["MAX_SAMPLED_QUEUES", "Scenario", "notes_at_end", "notes_on_queues", "tables_of"]
 
 
 @check_arguments
@@ -333,17 +334,7 @@ class Scenario(Displayed):
         OSError
             The file cannot be read.
         """
-        is_text = isinstance(source, str) and ("\n" in source or ("=" in source and not Path(source).exists()))
-        name = "scenario" if is_text else f"scenario {shown(str(source))}"
-        try:
-            data = tomllib.loads(str(source) if is_text else _content(Path(source)))
-        except tomllib.TOMLDecodeError as error:
-            raise ValueError(f"{name} is not valid TOML: {error}") from None
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{name} is not valid TOML: byte {error.start} is not UTF-8") from None
-        except RecursionError:
-            raise ValueError(f"{name} is nested too deeply") from None
-        return cls.from_dict(data)
+        return cls.from_dict(tables_of(source))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Scenario:
@@ -352,7 +343,8 @@ class Scenario(Displayed):
         Parameters
         ----------
         data : mapping
-            Mapping with duration, protocol, links and flows, and optionally the other keys of a scenario.
+            Mapping with duration and protocol, links and flows (or fabric, which generates them), and optionally the
+            other keys of a scenario.
 
         Raises
         ------
@@ -375,26 +367,59 @@ class Scenario(Displayed):
             "ends",
             "n_hosts",
             "workload",
+            "fabric",
         )
         for key in data:
             if key not in allowed:
                 raise ValueError(f"scenario has no key {key!r}; allowed are {', '.join(allowed)}")
-        for key in ("duration", "protocol", "links", "flows"):
+        is_generated = "fabric" in data
+        for key in ("duration", "protocol", *(() if is_generated else ("links", "flows"))):
             if key not in data:
                 raise ValueError(f"scenario lacks the key {key!r}")
+        for key in ("links", "flows", "ends", "n_hosts", "rtts") if is_generated else ():
+            if key in data:
+                raise ValueError(f"scenario must have {key!r} or 'fabric', which generates them, got both")
+        seed = data.get("seed", 1)
         workload = data.get("workload")
         impairments = data.get("impairments", ())
         if not isinstance(impairments, Sequence) or isinstance(impairments, str):
             raise ValueError(f"impairments must be a list of tables, got {shown(impairments)}")
         return cls(
-            network=Network.from_dict(data),
+            network=generated_network(data["fabric"], seed) if is_generated else Network.from_dict(data),
             protocol=_protocol_or_assignment(data["protocol"]),
             duration=data["duration"],
             workload=None if workload is None else _workload(workload),
-            seed=data.get("seed", 1),
+            seed=seed,
             impairments=[impairment_from_table(table, f"impairments[{i}]") for i, table in enumerate(impairments)],
             **{key: data[key] for key in _PLAIN_KEYS if key in data},
         )
+
+
+def tables_of(source: str | Path) -> dict[str, Any]:
+    """Return the tables of a scenario's TOML, which `Scenario.from_dict` reads.
+
+    Parameters
+    ----------
+    source : str or Path
+        Path of a file, or the TOML itself (anything with a newline or an equals sign).
+
+    Raises
+    ------
+    ValueError
+        Not TOML; the message is one line.
+    OSError
+        The file cannot be read.
+    """
+    is_text = isinstance(source, str) and ("\n" in source or ("=" in source and not Path(source).exists()))
+    name = "scenario" if is_text else f"scenario {shown(str(source))}"
+    try:
+        return tomllib.loads(str(source) if is_text else _content(Path(source)))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{name} is not valid TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name} is not valid TOML: byte {error.start} is not UTF-8") from None
+    except RecursionError:
+        raise ValueError(f"{name} is nested too deeply") from None
 
 
 def _content(path: Path) -> str:

@@ -240,9 +240,12 @@ def _scenario_runs(
     """Return the function from settings to metrics; refuse metrics that need arguments."""
     from ecc.batch.sweeps import ScenarioRuns
     from ecc.results.metrics import OF_SWEEPS, get, lacking
-    from ecc.scenario import Scenario
+    from ecc.scenario import Scenario, tables_of
 
-    tables = Scenario.from_toml(scenario).to_dict()
+    tables = tables_of(scenario)
+    built = Scenario.from_dict(tables)
+    if "fabric" not in tables:  # a generator remains one, so that each seed draws its traffic
+        tables = built.to_dict()
     runs = ScenarioRuns(tables, metrics, str(engine), quantity_or_none(sample), metric_options, of_fluid or None)
     for name in runs.metrics:
         if lacks := lacking(get(name), OF_SWEEPS):

@@ -63,6 +63,16 @@ def test_lists_that_cannot_vary_together_are_refused(grid, zipped, message):
         sweep(lambda **point: 1.0, grid, zipped=zipped)
 
 
+def test_each_seed_draws_the_traffic_of_a_generated_fabric():
+    demands = [{"pattern": "poisson", "load": 0.4, "sizes": "web-search", "duration": "1 ms"}]
+    fabric = {"topology": "leaf_spine", "leaves": 2, "spines": 1, "hosts_per_leaf": 4, "demands": demands}
+    tables = {"duration": "2 ms", "protocol": {"name": "Swift"}, "fabric": fabric | {"capacity": "10 Gb/s"}}
+    runs = ScenarioRuns(tables, ["utilization"])
+    first, second = (runs.at(seed=seed).network.flows for seed in (1, 2))
+    assert first != second and runs.at(seed=1).network.flows == first
+    assert len(runs.at(**{"fabric.demands.0.load": 0.9}).network.flows) > len(first)
+
+
 def test_means_over_seeds_have_the_intervals_of_students_t():
     """The 97.5 % quantile of t is 4.3027 with two degrees of freedom (printed in any table of the distribution)."""
     runs = sweep(
