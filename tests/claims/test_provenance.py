@@ -145,7 +145,7 @@ def test_the_list_of_claims_shows_what_was_read():
 def test_the_ledger_page_shows_what_was_read_and_links_to_what_produced_a_verdict(report, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     text = import_module("ledger_page").page(json.loads(as_json(report)))
-    rows = dict(re.findall(r'<tr id="([\w-]+)">(.*?)</tr>', text))
+    rows = dict(re.findall(r'<tr id="([\w-]+)"[^>]*>(.*?)</tr>', text))
     assert rows.keys() == claims().keys()
     for key, row in rows.items():
         assert f"Read: {claims()[key].provenance.read}" in row
