@@ -8,89 +8,26 @@ python benchmarks/random_cycles.py red       bifurcations of the mean map of RED
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 import ecc
+from ecc.claims.checks.disciplines.red_average import doubling, empty_queue_collision, linear_limit, weight_of
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.cycles.random_cycles import random_cycle
 from ecc.cycles.reference_cases import case_on, named_protocol
-from ecc.cycles.scalar_maps import border_collision, period_doubling, scalar_orbit
-from ecc.laws.elementary import sqrt
 from ecc.models import NewReno
 from ecc.queues import PI, PI2, RED
-from ecc.queues.red import probability, share_chosen
-
-FLOWS, CAPACITY, DELAY, BUFFER = 50, 3750.0, 0.1, 1000.0  # packets/s, s, packets
-
-
-def red_average(a: Any, p: Any) -> Any:
-    """RED's average a round later, if windows were always those of the probability: w = sqrt(2/P), q = N w - C d."""
-    P = share_chosen(probability(a, p.aqm.p_max, p.aqm))
-    q = p.flows * sqrt(2.0 / P) - p.capacity * p.delay if P > 0.0 else p.buffer
-    return a + p.gain * (max(min(q, p.buffer), 0.0) - a)
-
-
-def red_parameters(gain: float) -> Any:
-    """Return the parameters of `red_average` for a weight of a round."""
-    return SimpleNamespace(
-        flows=FLOWS, capacity=CAPACITY, delay=DELAY, gain=gain, buffer=BUFFER, aqm=discipline(0.002).namespace()
-    )
-
-
-def discipline(weight: float) -> RED:
-    """Return the RED of the examples."""
-    return RED(packet_size=1000, min_threshold=50.0, max_threshold=150.0, p_max=0.05, weight=weight)
-
-
-def weight_of(gain: float, queue: float) -> float:
-    """Return the weight of a packet for the weight of a round, that is of C d + q packets."""
-    return float(1.0 - (1.0 - gain) ** (1.0 / (CAPACITY * DELAY + queue)))
-
-
-def empty_queue() -> float:
-    """Return the average at which the queue of `red_average` becomes empty."""
-    p = red_parameters(0.1)
-    return float(
-        brentq(
-            lambda a: FLOWS * np.sqrt(2.0 / share_chosen(probability(a, p.aqm.p_max, p.aqm))) - CAPACITY * DELAY,
-            60.0,
-            200.0,
-        )
-    )
-
-
-def linear_limit(time: str) -> tuple[float, complex]:
-    """Return the weight at which the linear model loses stability, and its dominant root there."""
-    net = ecc.Network.dumbbell("30 Mb/s", rtts=[DELAY] * FLOWS, packet_size=1000)
-
-    def root(weight: float) -> complex:
-        return ecc.linearize(ProtocolAssignment(NewReno(), discipline(weight)), net, time).dominant_root
-
-    limit = float(brentq(lambda w: root(w).real if time == "continuous" else abs(root(w)) - 1.0, 1e-4, 2e-3))
-    return limit, root(limit)
 
 
 def red() -> None:
     """Print the bifurcations of the mean map."""
-    double = period_doubling(red_average, red_parameters, 0.05, 0.9, 75.0)
+    double, collision = doubling(), empty_queue_collision()
     queue = float(double.orbit.points[0])
     print(f"fixed point {queue:.6g} packets; period doubling at gain {double.value:.6f},", end=" ")
     print(f"weight {weight_of(double.value, queue):.3e}, supercritical: {double.supercritical}")
-    begin = 1.0005 * double.value
-    x = 1.001 * queue
-    for _ in range(40_000):
-        x = red_average(x, red_parameters(begin))
-    pair = scalar_orbit(red_average, x, red_parameters(begin), 2)
-    border = empty_queue()
-    hit = border_collision(
-        red_average, red_parameters, border, begin, 1.06 * double.value, float(pair.points[0]), period=2
-    )
-    print(f"border collision (empty queue, average {border:.6g}) at gain {hit.value:.6f},", end=" ")
-    print(f"multipliers {hit.left:.4f} and {hit.right:.4f}, stable orbit of period 4: {hit.stable_double}")
+    print(f"empty queue at gain {collision.value:.6f}, weight {weight_of(collision.value, queue):.3e},", end=" ")
+    print(f"multipliers {collision.left:.4f}, {collision.right:.4f}, stable orbit of 4: {collision.stable_double}")
     for time in ("continuous", "discrete"):
         limit, root = linear_limit(time)
         print(f"{time} linear model: weight {limit:.3e}, dominant root {root:.4f}")

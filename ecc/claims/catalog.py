@@ -31,6 +31,7 @@ MODULES = (
     "disciplines.designs",
     "disciplines.margins",
     "disciplines.packets",
+    "disciplines.red_average",
     "errata",
     "internet.abc",
     "internet.bbr",

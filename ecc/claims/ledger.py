@@ -257,6 +257,8 @@ PAPERS: Mapping[str, str] = {
     "scalable TCP, CoNEXT 2016",
     "HOLLOT": "C. V. Hollot, V. Misra, D. Towsley, W. Gong, Analysis and design of controllers for AQM routers "
     "supporting TCP flows, IEEE Transactions on Automatic Control 47, 2002, and INFOCOM 2001",
+    "RANJAN": "P. Ranjan, E. H. Abed, R. J. La, Nonlinear instabilities in TCP-RED, IEEE/ACM Transactions on "
+    "Networking 12, 2004, and INFOCOM 2002",
     "REM": "S. Athuraliya, S. H. Low, V. H. Li, Q. Yin, REM: active queue management, IEEE Network 15, 2001",
     "AVQ": "S. Kunniyur, R. Srikant, Analysis and design of an adaptive virtual queue (AVQ) algorithm for active queue "
     "management, SIGCOMM 2001",
@@ -321,6 +323,7 @@ EDITIONS: Mapping[str, str] = {
     "RFC8290": "the RFC, 2018",
     "PI2": "the abstract, CoNEXT 2016",
     "HOLLOT": "the abstract, 2002, and the constants of ns-2's RED and PI that cite it",
+    "RANJAN": "the abstract of the conference paper, 2002",
     "REM": "the abstract, 2001",
     "AVQ": "the abstract, 2001",
     "ABC": "abstract, introduction and parts of the LaTeX source, arXiv:1905.03429v4, and the authors' program",

@@ -140,6 +140,7 @@ LONG = {
     "hollot-red": Verdict.CONFIRMED,
     "hollot-pi": Verdict.CONFIRMED,
     "rem-target": Verdict.CONFIRMED,
+    "red-doubling": Verdict.CONDITIONAL,
     "avq-rule": Verdict.CONDITIONAL,
     "dualpi2-margin": Verdict.CONDITIONAL,
     "dualpi2-stable": Verdict.CONDITIONAL,
