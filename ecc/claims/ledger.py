@@ -291,6 +291,9 @@ PAPERS: Mapping[str, str] = {
     "loss, and scalable throughput (L4S), RFC 9331, 2023",
     "RFC9332": "K. De Schepper, B. Briscoe, G. White, Dual-queue coupled active queue management (AQM) for low "
     "latency, low loss, and scalable throughput (L4S), RFC 9332, 2023",
+    "TCP-HYBRID": "S. Bohacek, J. P. Hespanha, J. Lee, K. Obraczka, Analysis of a TCP hybrid model, 2001",
+    "PHASE": "S. Floyd, V. Jacobson, Traffic phase effects in packet-switched gateways, ACM SIGCOMM Computer "
+    "Communication Review, 1991",
     "RFC9438": "L. Xu, S. Ha, I. Rhee, V. Goel, L. Eggert, CUBIC for fast and long-distance networks, RFC 9438, 2023",
     "RFC9743": "M. Duke, G. Fairhurst, Specifying new congestion control algorithms, RFC 9743, 2025",
     "BBR-DRAFT": "N. Cardwell et al., BBR congestion control, draft-ietf-ccwg-bbr, IETF, 2026; its section BBR Example "
@@ -343,6 +346,8 @@ EDITIONS: Mapping[str, str] = {
     "PRAGUE": "prague_cc.cpp at e8e3435, 2026, and the draft, version 04, 2024",
     "RFC9331": "the RFC, 2023",
     "RFC9332": "the RFC, 2023",
+    "TCP-HYBRID": "the abstract of the authors' manuscript",
+    "PHASE": "the abstract, in the journal's listing",
     "RFC9438": "the RFC, 2023",
     "RFC9743": "the draft that became the RFC, draft-ietf-ccwg-rfc5033bis-08, editors' copy at edbe64b, 2024",
     "BBR-DRAFT": "draft-ietf-ccwg-bbr, the editors' copy at 4ce5e87, 2026",

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from ecc.network.network import Network
 from ecc.queues.drop_tail import DropTail
 from ecc.queues.step_marking import StepMarking
 
-__all__ = ["loss_cycle", "windows_in_rounds"]
+__all__ = ["cycle_of_map", "loss_cycle", "windows_in_rounds"]
 
 _KINDS = (Kind.ACK_CLOCKED_WINDOWS, Kind.WINDOWS_WITH_STATES)
 _MAX_OVERFLOWS = 120  # overflows until the motion must repeat, and those of a mean if it does not
@@ -40,6 +41,7 @@ _REPEATS = 1e-7  # relative difference of two states that count as equal
 _DEVIATION = 1e-3  # packets, or the same share of another state
 _FORGOTTEN = 1e-4  # part of a deviation that counts as none
 _KINK = 0.02  # difference of derivatives with two deviations that is reported
+_JUMP = 1.0  # such a difference from which the map jumps at the cycle
 
 Real = NDArray[np.float64]
 Map = Continuous | PerRound
@@ -99,11 +101,20 @@ def loss_cycle(
     apart = losers == "largest"
     groups = _groups(hosts, network, marks, apart)
     capacity = float(network.capacities[0])
-    motions = kind(capacity, link, groups, marks, losers)
-    start = _begin(motions)
-    orbit = _orbit(motions, start)
-    modes = _modes(motions, orbit)
-    return _result(motions, orbit, modes, time)
+    return cycle_of_map(kind(capacity, link, groups, marks, losers), time)
+
+
+def cycle_of_map(motions: Map, time: str) -> LimitCycle:
+    """Return the cycle of the return map of some motions, with its multipliers.
+
+    Parameters
+    ----------
+    motions : Continuous or PerRound
+    time : str
+        "continuous" or "discrete".
+    """
+    orbit = _orbit(motions, _begin(motions))
+    return _result(orbit, _modes(motions, orbit), time)
 
 
 # ---- the loop ------------------------------------------------------------------------------------------------
@@ -166,7 +177,9 @@ def _begin(motions: Map) -> Motion:
     n = sum(group.members for group in motions.groups)
     windows, memory = [], []
     for index, group in enumerate(motions.groups):
-        share = 0.75 * (motions.capacity * group.rtt + motions.room) / n
+        share = (
+            0.75 * (motions.capacity * group.rtt + motions.room) / n if motions.capacity < inf else motions.room**0.5
+        )
         share *= 1.0 + 0.1 * index / len(motions.groups)
         y = [share, *(0.0 if callable(state.initial) else state.initial for state in group.host.states.values())]
         D = group.rtt + motions.room / motions.capacity
@@ -395,13 +408,20 @@ def _eigenvalues(matrix: Real, other: Real) -> tuple[NDArray[np.complex128], flo
 # ---- the result ----------------------------------------------------------------------------------------------
 
 
-def _result(motions: Map, orbit: _Orbit, modes: _Modes, time: str) -> LimitCycle:
+def _result(orbit: _Orbit, modes: _Modes, time: str) -> LimitCycle:
     values = np.concatenate([modes.common, *modes.differences])
     values = values[np.argsort(-np.abs(values), kind="stable")]
     queue = orbit.queues / 8.0
     mean = float(np.trapezoid(queue, orbit.times) / (orbit.times[-1] - orbit.times[0]))
     notes = []
-    if modes.error > _KINK:
+    jumps = modes.error > _JUMP
+    if jumps:
+        values = np.zeros(0, complex)
+        notes.append(
+            "the return map jumps within a thousandth of a packet of the cycle: such a deviation decides which flows "
+            "lose, or whether a law takes a window to be above the last one"
+        )
+    elif modes.error > _KINK:
         notes.append(
             f"the return map has a kink near the cycle: derivatives with two deviations differ by {modes.error:.2g}"
         )
@@ -419,7 +439,7 @@ def _result(motions: Map, orbit: _Orbit, modes: _Modes, time: str) -> LimitCycle
         mean,
         0.5 * float(np.ptp(queue)),
         values,
-        stable=bool(np.all(np.abs(values) < 1.0)),
+        stable=None if jumps else bool(np.all(np.abs(values) < 1.0)),
         method=method,
         orbit={
             "time": orbit.times,

@@ -8,7 +8,8 @@ import pytest
 import ecc
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.cycles.losses import loss_cycle
-from ecc.errors import LinearizationError
+from ecc.cycles.spaced_losses import spaced_loss_cycle
+from ecc.errors import ConvergenceError, LinearizationError
 from ecc.models import BIC, CUBIC, DCTCP, BBRv1, Compound, NewReno
 from ecc.models.base import Protocol
 from ecc.queues import PI2, StepMarking
@@ -218,3 +219,34 @@ def test_other_loops_are_declined_with_the_reason(loop, network, time, message):
 def test_an_unknown_choice_of_losers_is_refused():
     with pytest.raises(ValueError, match="losers must be one of arrivals, growth, largest, got 'all'"):
         loss_cycle(NewReno(), dumbbell(1), "continuous", losers="all")
+
+
+# ---- evenly spaced losses ------------------------------------------------------------------------------------
+
+
+def mean_window(cycle):
+    time, window = cycle.orbit["time"], cycle.orbit["windows"][0]
+    return float(np.trapezoid(window, time) / (time[-1] - time[0])) / 1000.0
+
+
+def test_evenly_spaced_losses_multiply_deviations_by_the_square_of_the_decrease_factor():
+    cycle = spaced_loss_cycle(NewReno(), 0.1, 1e-4)
+    assert multipliers(cycle)[0] == pytest.approx(0.25, abs=0.01)
+    assert mean_window(cycle) == pytest.approx(np.sqrt(1.5e4), rel=0.01)
+
+
+@pytest.mark.slow
+def test_evenly_spaced_losses_have_the_response_function_of_compound():
+    protocol = Compound()
+    cycle = spaced_loss_cycle(protocol, 0.1, 1e-5)
+    assert mean_window(cycle) == pytest.approx(protocol.mean_window(1e-5), rel=0.03)
+    # M^(5/4) at a loss is 2^(-5/4) times the last one, plus a constant
+    assert abs(cycle.multipliers[1]) == pytest.approx(0.5**1.25, abs=0.03)
+    assert multipliers(cycle)[0] == pytest.approx(0.5, abs=1e-3)  # of the delay part alone
+
+
+def test_losses_within_recoveries_have_no_cycle():
+    with pytest.raises(ConvergenceError, match="they fall into recoveries"):
+        spaced_loss_cycle(NewReno(), 0.1, 0.5)
+    with pytest.raises(ValueError, match=r"loss must be in \(0, 1\), got 1.5"):
+        spaced_loss_cycle(NewReno(), 0.1, 1.5)
