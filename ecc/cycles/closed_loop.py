@@ -16,6 +16,7 @@ from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
 from ecc.cycles.cycle_proofs import proven_cycle
 from ecc.cycles.delay_targets import delay_target_cycle
+from ecc.cycles.delayed_windows import delayed_window_cycle
 from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.load_reports import load_report_cycle
 from ecc.cycles.losses import loss_cycle
@@ -43,6 +44,7 @@ METHODS: tuple[Callable[[Loop, Network, str], LimitCycle], ...] = (
     random_cycle,
     rate_update_cycle,
     delay_target_cycle,
+    delayed_window_cycle,
     observed_cycle,
 )
 """The methods, in the order in which they are asked: special ones first, the cycles observed in fluid runs last."""
