@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 __all__ = [
     "FluidForm",
     "GrantedWindows",
     "OperatingRange",
+    "ProbingCycle",
     "Queues",
     "RelayDelays",
     "RoundMap",
@@ -100,6 +101,27 @@ class GrantedWindows(NamedTuple):
     handshake_time: float = 1.0
 
 
+class ProbingCycle(NamedTuple):
+    """The cycle of hosts that probe: what they remember from one probe to the next, and when a cycle begins.
+
+    Attributes
+    ----------
+    memory : mapping
+        Quantity -> fields of the record `flow` that hold it, the one in use first; a field may be an array. For
+        example {"bandwidth": ("bw", "bw_value"), "minimum RTT": ("min_rtt",)}.
+    begins : tuple of (str, float or None)
+        Fields of `flow` and their values. The first pair belongs to the longest cycle, which begins as any flow takes
+        the value while no other has it, for example that of ProbeRTT. If that does not recur in a run, a cycle begins
+        as the first flow takes the value of the next pair (None: as the field changes).
+    after : bool
+        True if the longest cycle begins as no flow has the value any more, because the memory changes before.
+    """
+
+    memory: Mapping[str, tuple[str, ...]]
+    begins: tuple[tuple[str, float | None], ...]
+    after: bool = False
+
+
 class StateMachine(NamedTuple):
     """The fluid form of hosts that are state machines, which probe in turns, jump, and keep measurements.
 
@@ -110,10 +132,13 @@ class StateMachine(NamedTuple):
         and sets `env.rate` [bit/s] and `env.window` [bit] (`FluidEnv`). `header` has no fields.
     state : type
         Dataclass of float fields: the fields of `flow`, with their initial values.
+    cycle : ProbingCycle or None
+        Cycle of the machine, by fields of `state`, for its multipliers (`ecc.cycles.probing`). None: not declared.
     """
 
     on_step: Callable[[Any, Any, Any, Any], None]
     state: type
+    cycle: ProbingCycle | None = None
 
 
 FluidForm = SampledPrices | SteppedRates | GrantedWindows | StateMachine

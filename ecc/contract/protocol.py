@@ -115,7 +115,15 @@ from ecc._support.quantity import Dimension
 from ecc.contract.choices import ARRAY_TYPES, NUMBER_TYPES
 from ecc.contract.env import Hook, NoRecord, Params
 from ecc.contract.equilibrium import Bound, Equilibrium, EquilibriumSet, RelayLoop
-from ecc.contract.forms import FluidForm, OperatingRange, Queues, RelayDelays, RoundMap, StateMachine
+from ecc.contract.forms import (
+    FluidForm,
+    OperatingRange,
+    ProbingCycle,
+    Queues,
+    RelayDelays,
+    RoundMap,
+    StateMachine,
+)
 from ecc.contract.loop import Loop, loop_of
 from ecc.contract.records import as_floats
 from ecc.contract.reference import ReferenceLoop
@@ -651,6 +659,14 @@ class Protocol:
         """The network of `ecc.stability.limit_cycle` if none is named; None: that of `reference_loop`.
 
         Declared if the cycle needs another network, for example a finite buffer for a sawtooth driven by losses.
+        """
+        return None
+
+    @property
+    def probing_cycle(self) -> ProbingCycle | None:
+        """The cycle of hosts that probe, by fields of `FlowState`; None: they do not, or it is not declared.
+
+        A class attribute of this name applies to all variants. The cycle of the fluid is in `StateMachine.cycle`.
         """
         return None
 

@@ -21,6 +21,7 @@ from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.load_reports import load_report_cycle
 from ecc.cycles.losses import loss_cycle
 from ecc.cycles.observed import observed_cycle
+from ecc.cycles.probing import probing_cycle
 from ecc.cycles.random_cycles import random_cycle
 from ecc.cycles.rate_updates import rate_update_cycle
 from ecc.cycles.reference_cases import cycle_case, host_of, named_protocol
@@ -41,6 +42,7 @@ METHODS: tuple[Callable[[Loop, Network, str], LimitCycle], ...] = (
     load_report_cycle,
     step_marking_cycle,
     loss_cycle,
+    probing_cycle,
     random_cycle,
     rate_update_cycle,
     delay_target_cycle,

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from ecc._support.arguments import shown
 from ecc._support.quantity import TIME, QuantityField, as_delay, as_time, default
 from ecc.contract.env import FlowEnv, Hook, Params
-from ecc.contract.forms import StateMachine
+from ecc.contract.forms import ProbingCycle, StateMachine
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.reference import ReferenceLoop
 from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, windows
@@ -207,6 +207,15 @@ class BoundedInflight(windows.WindowProtocol):
     slow_start_law = None
     loss_response_law = None
     required_env = frozenset({"random"})
+    probing_cycle = ProbingCycle(
+        {
+            "bandwidth": ("max_bw", "max_bw_filter", "bw"),
+            "minimum RTT": ("min_rtt", "probe_rtt_min_delay"),
+            "bound of inflight": ("inflight_longterm",),
+        },
+        (("state", PROBE_RTT), ("state", REFILL)),
+    )
+    cycle_loop = ReferenceLoop(100e6, (0.03, 0.03), "ours", buffer=1_000_000)
 
     def __post_init__(self) -> None:
         check_number(

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 
 from ecc._support.quantity import TIME, QuantityField, as_delay, default
 from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.forms import ProbingCycle
 from ecc.contract.parameters import check_number
 from ecc.contract.reference import ReferenceLoop
 from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, filters, windows
@@ -91,12 +92,18 @@ class BBRv1(windows.WindowProtocol):
     required_env = frozenset({"random"})
     conformance_names = {"max_bw": "bw"}  # noqa: RUF012
     fluid_form = bbr_fluid.VERSION_1
+    probing_cycle = ProbingCycle(
+        {"bandwidth": ("bw", "bw_value"), "minimum RTT": ("min_rtt",)},
+        (("state", PROBE_RTT), ("cycle_index", 0)),
+        after=True,
+    )
     linear_refusal = (
         "BBRv1 has no linear model: its hosts are state machines that alternate between probes, and never settle"
     )
 
     property_exceptions = bbr_fluid.EXCEPTIONS
     reference_loop = ReferenceLoop(100e6, (0.03,) * 10, "SCHERRER, the program: 100 Mb/s, 10 flows; the RTTs are ours")
+    cycle_loop = ReferenceLoop(100e6, (0.03, 0.03), "ours", buffer=200_000)
 
     def __post_init__(self) -> None:
         check_number(self, min_rtt_window=as_delay, probe_rtt_duration=as_delay, quanta=0.0)

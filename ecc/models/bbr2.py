@@ -69,6 +69,7 @@ class BBRv2(BoundedInflight):
 
     property_exceptions = bbr_fluid.EXCEPTIONS
     reference_loop = ReferenceLoop(100e6, (0.03,) * 10, "SCHERRER, the program: 100 Mb/s, 10 flows; the RTTs are ours")
+    cycle_loop = ReferenceLoop(100e6, (0.03, 0.03), "ours", buffer=200_000)
 
     @property
     def _form(self) -> Form:

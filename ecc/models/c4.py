@@ -35,6 +35,7 @@ from dataclasses import dataclass
 
 from ecc._support.quantity import QuantityField, default
 from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.forms import ProbingCycle
 from ecc.contract.parameters import check_choice
 from ecc.contract.reference import ReferenceLoop
 from ecc.models.shared import delivery_rate, windows
@@ -122,6 +123,10 @@ class C4(windows.WindowProtocol):
 
     property_exceptions = {"scaling": "its sensitivity to congestion depends on rates of 0.4, 8 and 80 Mb/s"}
     reference_loop = ReferenceLoop(100e6, (0.03,) * 2, "ours")
+    cycle_loop = ReferenceLoop(100e6, (0.03,) * 2, "ours", buffer=500_000)
+    probing_cycle = ProbingCycle(
+        {"nominal rate": ("nominal_rate",), "nominal maximum RTT": ("nominal_max_rtt",)}, (("state", PROBING),)
+    )
 
     def __post_init__(self) -> None:
         check_choice(self, "ecn", (False, True))

@@ -121,6 +121,7 @@ class Grid:
         code: Iterable[Any],
         flows: NDArray[np.int64],
         links: NDArray[np.int64] | None = None,
+        visit: Callable[[float, Mapping[str, FloatArray]], None] | None = None,
     ) -> None:
         """Compute all rows, unless a law fails or Ctrl-C ends the run.
 
@@ -138,6 +139,8 @@ class Grid:
             First flow of each group.
         links : ndarray, optional
             Link of each queue, if links may have several.
+        visit : callable, optional
+            Called at the end of each sample with its time [s] and the states.
         """
         recorded: dict[str, list[FloatArray]] = {name: [] for name in states or {}}
         marks = self._rows_of(self.samples).astype(np.int64) + 1 if states else np.empty(0, np.int64)
@@ -155,6 +158,8 @@ class Grid:
                     taken += 1
                     for name, state in (states or {}).items():
                         recorded[name].append(state.copy())
+                    if visit is not None:
+                        visit(float(self.samples[taken - 1]), states or {})
                 progress((i - self.zero) / (self.rows - self.zero))
         except KeyboardInterrupt:
             self.stopped = "interrupted"

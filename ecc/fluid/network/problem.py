@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,9 @@ class Problem:
         How windows meet the choices of disciplines: "rate" or "random".
     updates_per_rtt : int or None
         Number of times per RTT at which a host with a window acts in discrete time; None: as its `window_clock`.
+    visit : callable or None
+        Called at the end of each sample with the time [s] and the recorded states, name -> array of all groups, which
+        it may change, for example to perturb a run.
     shared : dict
         Objects that the runs of an ensemble share, keyed by the data that they are made from.
     """
@@ -87,6 +90,7 @@ class Problem:
     joined: Sequence[Sequence[int]] = ()
     signals: str = "rate"
     updates_per_rtt: int | None = None
+    visit: Callable[[float, Mapping[str, FloatArray]], None] | None = None
     shared: dict[Any, Any] = field(default_factory=dict)
 
     @property

@@ -434,6 +434,7 @@ def solve(problem: Problem, advance: Callable[..., Any], rounds: Any = None) -> 
         ],
         flows=fluid.first_flow,
         links=None if links.queues is None else links.queues.link,
+        visit=problem.visit,
     )
     _set_losses(links, network)
     full = _full_links(links, network)

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc.contract.env import FluidEnv, Params
-from ecc.contract.forms import StateMachine
+from ecc.contract.forms import ProbingCycle, StateMachine
 from ecc.laws.elementary import exp, log
 
 __all__ = ["VERSION_1", "VERSION_2", "VERSION_3"]
@@ -360,6 +360,11 @@ def probe_bw(flow: ByRounds, begins_round: bool, share: float, p: Params, env: F
     env.window = max(min(limit, high, flow.inflight_lo), MIN_PACKETS * env.packet_size)
 
 
-VERSION_1 = StateMachine(step_1, Probing)
-VERSION_2 = StateMachine(step_2, Bounded)
-VERSION_3 = StateMachine(step_3, ByRounds)
+BANDWIDTH, MIN_RTT = "bandwidth", "minimum RTT"
+MEMORY = {BANDWIDTH: ("bw", "max_bw"), MIN_RTT: ("min_rtt", "probe_rtt_least")}
+BOUNDED = {**MEMORY, BANDWIDTH: ("bw", "max_bw", "last_max_bw"), "bound of inflight": ("inflight_hi",)}
+"""Quantities that probes leave to the next one, with the fields that hold them."""
+
+VERSION_1 = StateMachine(step_1, Probing, ProbingCycle(MEMORY, (("state", PROBE_RTT), ("began", None))))
+VERSION_2 = StateMachine(step_2, Bounded, ProbingCycle(BOUNDED, (("state", PROBE_RTT), ("phase", REFILL))))
+VERSION_3 = StateMachine(step_3, ByRounds, ProbingCycle(BOUNDED, (("state", PROBE_RTT), ("phase", REFILL))))

@@ -1,0 +1,398 @@
+"""Cycles of hosts that probe: return maps from one probe, or one measurement of the minimum RTT, to the next.
+
+A long cycle begins as the first host enters a state or the last one leaves it, for example ProbeRTT. A short cycle
+begins as a field of the first host changes (`ProbingCycle`). The memory of a cycle is what
+all hosts keep from it: bandwidth estimates, minimum RTTs, bounds (`ProbingCycle.memory`). Multipliers are those of
+`return_maps`, by runs that differ by 5 % in one entry of the memory.
+
+- continuous: the fluid of state machines (`ecc.fluid`), also next to other window protocols; for hosts that have hooks
+  only, the fluid of their hooks, with 32 ACKs per RTT (`parcels`).
+- discrete: the map from round to round of the hooks, with 16 ACKs per RTT (`parcels`).
+
+Draws of hosts are constant numbers, evenly spread over the flows. So waits have their mean over the flows, and phases
+of probes differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import log, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.contract.assignment import ProtocolAssignment
+from ecc.contract.forms import ProbingCycle, StateMachine
+from ecc.contract.protocol import Protocol
+from ecc.cycles.limit_cycle import LimitCycle
+from ecc.cycles.parcels import Parcels
+from ecc.cycles.return_maps import STEP, period_of, return_map
+from ecc.errors import ConvergenceError, LinearizationError
+from ecc.fluid.network.simulation import Prepared, prepare
+from ecc.network.network import Network
+from ecc.scenario import Scenario
+
+__all__ = ["probing_cycle"]
+
+FloatArray = NDArray[np.float64]
+Loop = Protocol | ProtocolAssignment
+
+ACKS = {"discrete": 16, "continuous": 32}
+"""ACKs per RTT of the hosts' hooks."""
+CYCLES = 4
+"""Minimum number of cycles until the memory returns."""
+MAX_CYCLES = 400
+MAX_TIME = 150.0  # s, until which a run must have these cycles
+_TOLERANCE = 4e-4  # relative change of a memory per second of a period that counts as none
+_DELAYS = 1, 2  # cycles after a change until deviations are compared: long cycles, and those shorter than _SHORT
+_SHORT = 1.0  # s
+_EXPONENT_CYCLES, _SETTLING = 14, 2  # cycles over which growth is averaged, and those before
+_SMALL, _MIN_GROWTH = 0.01, 1e-6  # relative deviations; growth below which a deviation counts as gone
+_APART = 1.0  # s between the starts of flows
+_LONGEST = 25.0  # s in which a cycle must begin twice to count; otherwise the next shorter one is used
+_PER_RTT = 5  # samples of the fluid per shortest RTT
+
+
+class _Orbit(NamedTuple):
+    """Times and memories of all starts of cycles of a run, and a period of it for figures."""
+
+    times: FloatArray
+    memories: FloatArray
+    period: int  # cycles; 0: the memory does not return
+    orbit: dict[str, FloatArray]
+    begins: str
+
+
+@dataclass
+class _Starts:
+    """Starts of cycles of a run, and the memory of all probing flows there."""
+
+    fields: Sequence[Sequence[tuple[str, ...]]]  # of each probing flow: fields of each entry of its memory
+    begins: tuple[str, float | None]
+    times: list[float] = field(default_factory=list)
+    memories: list[FloatArray] = field(default_factory=list)
+    longest: bool = False  # whether all flows count, instead of the first one
+    after: bool = False  # whether the longest cycle begins as no flow has the value any more
+    last: float | None = None
+
+    def sees(self, values: Sequence[float]) -> bool:
+        """Return whether a cycle begins, given the field of each probing flow now."""
+        value = float(self.begins[1] in values) if self.longest else values[0]
+        before, self.last = self.last, value
+        if before is None or before == value:
+            return False
+        return value == float(not self.after) if self.longest else self.begins[1] in (None, value)
+
+    def place(self, entry: int) -> tuple[int, tuple[str, ...]]:
+        """Return the flow and the fields of an entry of the memory."""
+        for flow, entries in enumerate(self.fields):
+            if entry < len(entries):
+                return flow, entries[entry]
+            entry -= len(entries)
+        raise IndexError(entry)
+
+    def text(self, entry: int) -> str:
+        """Return an entry in words: its field, and the number of its probing flow."""
+        flow, names = self.place(entry)
+        return f"{names[0]} of probing flow {flow}"
+
+    @property
+    def period(self) -> int:
+        """Cycles after which the memory returns; 0: not yet."""
+        if len(self.times) < CYCLES:
+            return 0
+        length = (self.times[-1] - self.times[0]) / (len(self.times) - 1)
+        return period_of(np.array(self.memories), _TOLERANCE * length)
+
+
+# ---- hooks -----------------------------------------------------------------------------------------------------------
+
+
+class _Hooks:
+    """The run of hosts with hooks, in parcels."""
+
+    def __init__(self, protocols: Sequence[Protocol], network: Network, time: str) -> None:
+        self.forms = [form for form in (protocol.probing_cycle for protocol in protocols) if form is not None]
+        if len(self.forms) < len(protocols):
+            raise LinearizationError("parcels need hosts that all declare a probing_cycle")
+        self.run = Parcels(protocols, network, ACKS[time], time == "discrete")
+        self.fields = [tuple(form.memory.values()) for form in self.forms]
+        self.form: ProbingCycle = self.forms[0]
+        self.trace: list[tuple[float, ...]] = []
+        self.copies: list[Parcels] = []
+
+    def starts(self, begins: tuple[str, float | None]) -> _Starts:
+        is_longest = begins == self.form.begins[0]
+        return _Starts(self.fields, begins, longest=is_longest, after=self.form.after)
+
+    def next_start(self, run: Parcels, starts: _Starts, until: float) -> bool:
+        """Advance to the next start of a cycle, and add it; return False if there is none until a time."""
+        self.trace, name = [], starts.begins[0]
+        while run.now < until:
+            run.step()
+            self.trace.append((run.now, run.queue, *(8.0 * each.rate for each in run.hosts)))
+            if starts.sees([float(getattr(host.flow, name)) for host in run.hosts]):
+                starts.times.append(run.now)
+                starts.memories.append(self._memory(run))
+                return True
+        return False
+
+    def _memory(self, run: Parcels) -> FloatArray:
+        pairs = zip(run.hosts, self.fields, strict=True)
+        return np.array([float(getattr(host.flow, names[0])) for host, entries in pairs for names in entries])
+
+    def orbit(self) -> _Orbit:
+        """Advance until the memory returns."""
+        begins = self._begins()
+        starts, traces = self.starts(begins), list[list[tuple[float, ...]]]()
+        while len(starts.times) < MAX_CYCLES and self.next_start(self.run, starts, MAX_TIME):
+            traces.append(self.trace)
+            self.copies.append(self.run.copy())
+            if starts.period:
+                break
+        self.begun = starts
+        table = np.array([row for trace in traces[-_shown(starts) :] for row in trace]).T
+        orbit = {"time": table[0] - table[0, 0], "queue": table[1], "rates": table[2:]}
+        return _Orbit(np.array(starts.times), np.array(starts.memories), starts.period, orbit, begins[0])
+
+    def _begins(self) -> tuple[str, float | None]:
+        """Return the start of cycles that occurs: the longest cycle that recurs."""
+        for begins in self.form.begins:
+            run, starts = self.run.copy(), self.starts(begins)
+            while self.next_start(run, starts, _LONGEST):
+                if len(starts.times) == 2:
+                    return begins
+        raise ConvergenceError(f"no cycle recurs within {_LONGEST:g} s")
+
+    def respond(self, cycle: int, changes: FloatArray, count: int) -> FloatArray:
+        """Return the memories at the next starts of cycles, after relative changes at the start of one."""
+        run, starts = self.copies[cycle].copy(), self.starts(self.begun.begins)
+        starts.last = float(not starts.after) if starts.longest else float(getattr(run.hosts[0].flow, starts.begins[0]))
+        for entry in np.flatnonzero(changes):
+            flow, names = starts.place(int(entry))
+            record, factor = run.hosts[flow].flow, 1.0 + float(changes[entry])
+            for name in names:
+                value = getattr(record, name)
+                setattr(record, name, [factor * x for x in value] if isinstance(value, list) else factor * value)
+        until = run.now + MAX_TIME
+        while len(starts.times) < count:
+            if not self.next_start(run, starts, until):
+                raise ConvergenceError("a changed run begins no further cycle")
+        return np.array(starts.memories)
+
+
+# ---- fluid -----------------------------------------------------------------------------------------------------------
+
+
+class _Fluid:
+    """The fluid of state machines, with samples at which their states are read, and changed once."""
+
+    def __init__(self, loop: Loop, network: Network) -> None:
+        self.loop, self.network = loop, network
+        self.step = float(np.min(network.rtts)) / _PER_RTT
+        begun = max(flow.start for flow in network.flows)
+        prepared = self._prepared(begun + 2.0 * self.step)
+        pairs = [(flow, p.fluid_form) for flow, p in enumerate(prepared.problem.protocols)]
+        machines = [(g, form) for g, form in pairs if isinstance(form, StateMachine) and form.cycle is not None]
+        if not machines:
+            raise LinearizationError("it has no state machine with a cycle as fluid")
+        self.groups = [g for g, _ in machines]
+        cycles = [form.cycle for _, form in machines if form.cycle is not None]
+        self.fields = [tuple(cycle.memory.values()) for cycle in cycles]
+        self.form = cycles[0]
+        names = [name for entries in self.fields for names in entries for name in names]
+        self.names = [f"flow.{name}" for name in dict.fromkeys([*names, *(name for name, _ in self.form.begins)])]
+
+    def starts(self, begins: tuple[str, float | None]) -> _Starts:
+        is_longest = begins == self.form.begins[0]
+        return _Starts(self.fields, begins, longest=is_longest, after=self.form.after)
+
+    def _prepared(
+        self, duration: float, cancel: Callable[[], bool] | None = None, names: Sequence[str] = ()
+    ) -> Prepared:
+        """Return a run of the fluid that is ready to begin."""
+        return prepare(
+            Scenario(self.network, self.loop, duration),
+            self.step,
+            "empty",
+            0.0,
+            {},
+            record=names,
+            progress=None,
+            cancel=cancel,
+            time="continuous",
+            rtol=1e-6,
+            delays=None,
+            clocking="ack",
+            signals="rate",
+        )
+
+    def _run(self, starts: _Starts, duration: float, count: int, change: tuple[int, FloatArray] | None) -> Any:
+        """Run until a number of cycles has begun, or the memory returns (count 0), with changes at the start of one."""
+        done = [False]
+        watched = f"flow.{starts.begins[0]}"
+
+        def visit(time: float, states: Mapping[str, FloatArray]) -> None:
+            if done[0] or not starts.sees(states[watched][self.groups].tolist()):
+                return
+            if change is not None and len(starts.times) == change[0]:
+                for entry in np.flatnonzero(change[1]):
+                    flow, names = starts.place(int(entry))
+                    for name in names:
+                        states[f"flow.{name}"][self.groups[flow]] *= 1.0 + change[1][entry]
+            starts.times.append(time)
+            pairs = zip(self.groups, self.fields, strict=True)
+            starts.memories.append(np.array([states[f"flow.{n[0]}"][g] for g, entries in pairs for n in entries]))
+            reached = len(starts.times) >= (count or MAX_CYCLES)
+            done[0] = reached or (count == 0 and starts.period > 0)
+
+        prepared = self._prepared(duration, lambda: done[0], self.names)
+        return prepared.model.run(replace(prepared.problem, visit=visit)), prepared
+
+    def orbit(self) -> _Orbit:
+        """Run until the memory returns."""
+        for begins in self.form.begins:
+            starts = self.starts(begins)
+            self._run(starts, _LONGEST, 2, None)
+            if len(starts.times) == 2:
+                break
+        else:
+            raise ConvergenceError(f"no cycle recurs within {_LONGEST:g} s")
+        starts = self.starts(begins)
+        result, prepared = self._run(starts, MAX_TIME, 0, None)
+        if len(starts.times) < CYCLES:
+            raise ConvergenceError(f"only {len(starts.times)} cycles begin within {MAX_TIME:g} s")
+        self.begun, time = starts, result.time
+        inside = (time > starts.times[-1 - _shown(starts)]) & (time <= starts.times[-1])
+        link = int(np.argmax(result.queue.mean(axis=0)))
+        rates = prepared.problem.fluid.spread(result.rate, 0.0)[inside].T
+        orbit = {"time": time[inside] - time[inside][0], "queue": result.queue[inside, link] / 8.0, "rates": rates}
+        return _Orbit(np.array(starts.times), np.array(starts.memories), starts.period, orbit, begins[0])
+
+    def respond(self, cycle: int, changes: FloatArray, count: int) -> FloatArray:
+        """Return the memories at the next starts of cycles, after relative changes at the start of one."""
+        begun = cycle % len(self.begun.times)
+        starts = self.starts(self.begun.begins)
+        length = float(np.diff(self.begun.times).max())
+        self._run(starts, self.begun.times[begun] + (count + 2.0) * length, begun + 1 + count, (begun, changes))
+        if len(starts.times) < begun + 1 + count:
+            raise ConvergenceError("a changed run begins no further cycle")
+        return np.array(starts.memories[begun + 1 :])
+
+
+def _staggered(network: Network) -> Network:
+    """Return the network with flows that start a second apart, unless it has starts of its own.
+
+    Flows that start together have the same memory for ever, even if other flows do not return to it.
+    """
+    if any(flow.start for flow in network.flows):
+        return network
+    return replace(network, flows=tuple(replace(flow, start=_APART * k) for k, flow in enumerate(network.flows)))
+
+
+# ---- the cycle -------------------------------------------------------------------------------------------------------
+
+
+def _shown(starts: _Starts) -> int:
+    """Return the number of cycles of a run that are shown: a period, or the last half if the memory does not return."""
+    return starts.period or len(starts.times) // 2
+
+
+def _exponent(run: _Hooks | _Fluid, memories: FloatArray) -> tuple[float, tuple[float, float]]:
+    """Return the mean logarithm of the growth of a deviation per cycle, with its confidence interval (95 %).
+
+    At each start of a cycle, the memory is changed by 1 % in the direction that the last change has reached.
+    """
+    known = (np.abs(memories[-1]) < 1e200) & (memories[-1] != 0.0)
+    direction = np.where(known, np.where(np.arange(len(known)) % 2 == 0, 1.0, -1.0), 0.0)
+    growths = []
+    for cycle in range(CYCLES, min(len(memories) - 1, CYCLES + _EXPONENT_CYCLES)):
+        changes = _SMALL * direction / np.linalg.norm(direction)
+        after = run.respond(cycle, changes, 1)[0]
+        reached = np.where(known, (after - memories[cycle + 1]) / np.where(known, memories[cycle + 1], 1.0), 0.0)
+        size = float(np.linalg.norm(reached))
+        growths.append(log(max(size / _SMALL, _MIN_GROWTH)))
+        direction = reached if size > 0.0 else direction
+    late = np.array(growths[_SETTLING:])
+    half = 2.0 * float(late.std(ddof=1)) / sqrt(len(late))
+    return float(late.mean()), (float(late.mean()) - half, float(late.mean()) + half)
+
+
+def probing_cycle(loop: Loop, network: Network, time: str) -> LimitCycle:
+    """Return the cycle of hosts that probe, with the multipliers of its return map.
+
+    Parameters
+    ----------
+    loop : Protocol or ProtocolAssignment
+        Hosts with a `probing_cycle`, or with a `StateMachine` that has a cycle, for continuous time.
+    network : Network
+        Network of one link for the hooks of hosts.
+    time : str
+        "continuous" or "discrete".
+
+    Returns
+    -------
+    LimitCycle
+
+    Raises
+    ------
+    LinearizationError
+        Hosts declare no such cycle.
+    ConvergenceError
+        The run does not return to the same memory after up to four cycles.
+    """
+    network = _staggered(network)
+    protocols = ProtocolAssignment.of(loop).deploy(network).flows
+    if not any(protocol.probing_cycle is not None for protocol in protocols):
+        raise LinearizationError("its hosts declare no probing cycle")
+    by_fluid = time == "continuous" and any(isinstance(p.fluid_form, StateMachine) for p in protocols)
+    run = _Fluid(loop, network) if by_fluid else _Hooks(protocols, network, time)
+    orbit = run.orbit()
+    model = "the fluid" if by_fluid else f"the hooks with {ACKS[time]} ACKs per RTT"
+    at, queue = orbit.orbit["time"], orbit.orbit["queue"]
+    mean = float(np.trapezoid(queue, at) / (at[-1] - at[0]))
+    basic = partial(LimitCycle, time=time, mean=mean, amplitude=0.5 * float(np.ptp(queue)), orbit=orbit.orbit)
+    notes: tuple[str, ...] = ("draws of hosts are constant numbers, evenly spread over the flows",)
+    starts = f"from a change of {orbit.begins} to the next"
+    if not orbit.period:
+        exponent, interval = _exponent(run, orbit.memories)
+        return basic(
+            object="random cycle",
+            period=float(np.diff(orbit.times).mean()),
+            multipliers=np.zeros(0, complex),
+            exponent=exponent,
+            interval=interval,
+            stable=True if interval[1] < 0.0 else False if interval[0] > 0.0 else None,
+            method=f"growth of deviations of 1 % in the memory of {model}, {starts}",
+            notes=(*notes, f"the memory does not return after 1 to 4 cycles, within {orbit.times[-1]:.0f} s"),
+        )
+    duration = float(orbit.times[-1] - orbit.times[-1 - orbit.period])
+    delay, base = _DELAYS[int(duration < _SHORT)], len(orbit.memories[-1])
+
+    def respond(entry: int, e: float) -> FloatArray:
+        changes = np.where(np.arange(base) == entry, e, 0.0)
+        memories = run.respond(-1, changes, (delay + 1) * orbit.period)
+        return memories[[delay * orbit.period - 1, (delay + 1) * orbit.period - 1]]
+
+    result_map = return_map(respond, orbit.memories[-1])
+    if result_map.jumps:
+        where = ", ".join(run.begun.text(entry) for entry in result_map.jumps)
+        notes = (
+            *notes,
+            f"the return map jumps at the orbit, to another cycle, for deviations in one direction: {where}",
+        )
+    size = float(np.abs(result_map.multipliers[:1]).max(initial=0.0))
+    cycles = f"{orbit.period} cycles, each" if orbit.period > 1 else "a cycle"
+    return basic(
+        object="cycle",
+        period=duration,
+        multipliers=result_map.multipliers,
+        along=result_map.along,
+        stable=(size < 1.0) if abs(size - 1.0) > result_map.error else None,
+        method=f"return map of {model} over {cycles} {starts}, by changes of {STEP:.0%} in its memory; multipliers by "
+        f"changes up and down differ by up to {result_map.error:.2g}",
+        notes=notes,
+    )
