@@ -153,8 +153,10 @@ def random_windows(loop: ProtocolAssignment, network: Network, time: str) -> Ran
 def _host(marked: MarkedLoop, g: int, kind: HostKind, share: float, back: int) -> Any:
     """Return the laws and constants of a flow."""
     signal = marked.signal(marked.queues[0], kind)
+    router, queue = None, marked.queues[0]
     if takes_feedback(kind.protocol, kind.states):
-        raise LinearizationError("its random map has no feedback of routers")
+        router = _Law.of(kind.protocol.router_law)
+    others = [float(marked.network.capacities[link]) for link in kind.route if link != queue.link]
     states = [
         SimpleNamespace(name=name, law=_Law.of(state.law), clock=state.clock, jump=_Law.of(state.jumps.get(signal)))
         for name, state in kind.states.items()
@@ -162,6 +164,9 @@ def _host(marked: MarkedLoop, g: int, kind: HostKind, share: float, back: int) -
     return SimpleNamespace(
         source=_Law.of(kind.protocol.source_law),
         jump=_Law.of(kind.jumps(signal)),
+        router=router,
+        elsewhere=0.0 if router is None else sum(router({"q": 0.0, "C": C, "s": kind.s, "p": kind.p}) for C in others),
+        C=queue.capacity * queue.packet,
         states=states,
         base=kind.rtt,
         s=kind.s,
@@ -271,11 +276,12 @@ def _constants(p: Any) -> dict[str, Any]:
 
 
 def _known(flow: Any, host: Sequence[Any], rtt: Any, probability: Any) -> dict[str, Any]:
-    """Return the arguments of the laws of a flow."""
+    """Return the arguments of the laws of a flow; routers report the queue that the RTT shows."""
+    waiting = {"q": (rtt - flow.base) * flow.C, "C": flow.C, "s": flow.s, "p": flow.p}
     return {
         "w": host[0],
         "w_rtt": host[0],
-        "R": 0.0,
+        "R": 0.0 if flow.router is None else flow.router(waiting) + flow.elsewhere,
         "D": rtt,
         "s": flow.s,
         "a": flow.a,
