@@ -416,7 +416,7 @@ def _continuous(relays: _Loop, protocol: Protocol, network: Network) -> LimitCyc
         packets = relay_orbit(protocol, network, protocol.relay_delays)
         notes.append(
             f"with the delays of hosts in packet runs the amplitude is {packets.amplitude:.4g} bytes and the period "
-            f"{packets.period:.4g} s"
+            f"{packets.period:.4g} s (docs/relay_cycles.md compares it with packet runs)"
         )
     return LimitCycle(
         "cycle",
