@@ -10,8 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.display import Displayed, Rows, number_text, value_text
+from ecc.errors import LinearizationError
 
-__all__ = ["LimitCycle"]
+__all__ = ["AtRest", "LimitCycle"]
+
+
+class AtRest(LinearizationError):
+    """The loop comes to rest from the examined starts, so that it has no cycle to be observed."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -26,7 +26,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import exp, expm1, floor, inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +37,7 @@ from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.kinds import sets_windows
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
-from ecc.cycles.limit_cycle import LimitCycle
+from ecc.cycles.limit_cycle import AtRest, LimitCycle
 from ecc.errors import ConvergenceError, LinearizationError
 from ecc.laws.arguments import call_law
 from ecc.network.network import Network
@@ -51,7 +53,7 @@ _DEVIATION = 1e-7  # relative deviation of a window, for derivatives
 _REST = 40  # intervals without a change after which windows rest
 _TRANSIENT, _CYCLES = 30, 20  # cycles before those that are examined, and the number of these
 _PHASE = 0.5  # of rounds at a tick, in rounds: hosts do not act at the same moment as routers
-_START = 0.75  # load at the start, as a share of the capacity
+_STARTS = (0.75, 0.5, 1.0, 1.25)  # loads at the start, as shares of the capacity
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,11 @@ class _Loop:
     packet: FloatArray
     in_rounds: bool
 
+    @cached_property
+    def params(self) -> Any:
+        """Parameters as laws take them."""
+        return self.protocol.namespace()
+
     def rate(self, windows: FloatArray) -> float:
         """Rate at which windows are sent if there is no queue [bit/s]."""
         return float((self.members * windows / self.rtt).sum())
@@ -76,7 +83,7 @@ class _Loop:
 
     def at_host(self, i: int, window: float, level: float, rtt: float, since: float) -> dict[str, object]:
         """Arguments of the laws of host i."""
-        p = self.protocol.namespace()
+        p = self.params
         return {"w": window, "R": level, "D": rtt, "T": self.interval, "since": since, "s": self.packet[i], "p": p}
 
 
@@ -206,7 +213,7 @@ def _triangle(loop: _Loop, before: FloatArray, state: _State) -> float:
 
 def _announce(loop: _Loop, state: _State, y: float, q_mean: float) -> None:
     """Compute the router's state and level at the next tick."""
-    protocol, p = loop.protocol, loop.protocol.namespace()
+    protocol, p = loop.protocol, loop.params
     state.tick += 1
     supply = {"R": state.state, "y": y, "q_mean": q_mean, "C": loop.capacity, "T": loop.interval, "p": p}
     state.state = float(call_law(protocol.router_law, supply))
@@ -243,9 +250,9 @@ def _groups(network: Network) -> tuple[FloatArray, FloatArray, FloatArray]:
     return members, rtts, packets
 
 
-def _begin(loop: _Loop) -> _State:
-    """Return a start with equal rates, below the load at which windows oscillate."""
-    windows = _START * loop.capacity / loop.members.sum() * loop.rtt
+def _begin(loop: _Loop, load: float) -> _State:
+    """Return a start with equal rates, which load the link with a share of its capacity."""
+    windows = load * loop.capacity / loop.members.sum() * loop.rtt
     never = np.full(len(windows), -inf)
     acted = -_PHASE * loop.rtt if loop.in_rounds else never
     state = _State(windows, 0, never, deque([(-inf, 0.0)]), 0.0, acted)
@@ -264,7 +271,7 @@ def _sections(loop: _Loop, state: _State) -> tuple[_State, NDArray[np.int64]]:
         level = state.levels[-1][1]
         moved = tick if np.any(np.abs(state.windows - last) > _EQUAL * last) else moved
         if tick - moved > _REST:
-            raise ConvergenceError("windows come to rest between the levels of its reports")
+            raise AtRest("windows come to rest between the levels of its reports")
         if level > highest and tick < _TICKS // 2:
             highest, rises, states = level, [], []
         if level == highest > before:
@@ -273,6 +280,28 @@ def _sections(loop: _Loop, state: _State) -> tuple[_State, NDArray[np.int64]]:
         if len(rises) > _TRANSIENT + _CYCLES:
             return states[_TRANSIENT], np.diff(rises[_TRANSIENT:])
     raise ConvergenceError(f"its level does not rise {_TRANSIENT + _CYCLES} times within {_TICKS} intervals")
+
+
+def _cycles_of(loop: _Loop) -> tuple[_State, NDArray[np.int64]]:
+    """Return the state and intervals of `_sections` from the first start.
+
+    Raises
+    ------
+    AtRest
+        Windows come to rest from all starts.
+    ConvergenceError
+        They do so from the first start only.
+    """
+    try:
+        return _sections(loop, _begin(loop, _STARTS[0]))
+    except AtRest:
+        for start in _STARTS[1:]:
+            try:
+                _sections(loop, _begin(loop, start))
+            except AtRest:
+                continue
+            raise ConvergenceError("windows come to rest from some starts, and oscillate from others") from None
+        raise
 
 
 def _after(loop: _Loop, state: _State, ticks: int) -> tuple[FloatArray, list[float]]:
@@ -317,11 +346,13 @@ def load_report_cycle(loop: Protocol | ProtocolAssignment, network: Network, tim
     ------
     LinearizationError
         Another kind of loop or network.
+    AtRest
+        Windows come to rest from all starts.
     ConvergenceError
-        Windows come to rest, or the levels do not repeat.
+        Windows come to rest from some starts, or levels do not rise often enough.
     """
     model = _loop_of(loop, network, time)
-    state, gaps = _sections(model, _begin(model))
+    state, gaps = _cycles_of(model)
     ticks = int(gaps.sum())
     matrix = _matrix(model, state, ticks)
     return _result(model, state, matrix, gaps)

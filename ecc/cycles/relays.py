@@ -30,7 +30,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +42,7 @@ from ecc._support.display import Displayed
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.forms import RelayDelays
 from ecc.contract.protocol import Protocol
-from ecc.cycles.limit_cycle import LimitCycle
+from ecc.cycles.limit_cycle import AtRest, LimitCycle
 from ecc.errors import ConvergenceError, LinearizationError
 from ecc.laws.arguments import call_law
 from ecc.network.network import Network
@@ -68,6 +70,11 @@ class _Loop:
     rtt: float
     packet: float
 
+    @cached_property
+    def params(self) -> Any:
+        """Parameters as laws take them."""
+        return self.protocol.namespace()
+
     @property
     def pipe(self) -> float:
         """Data in flight without a queue [bit]."""
@@ -79,7 +86,7 @@ class _Loop:
 
     def step(self, window: float, sent_window: float, sent_total: float) -> float:
         """Change of a window per RTT [bit], by the report on data sent when windows were `sent_*`."""
-        queue, p = max(sent_total - self.pipe, 0.0), self.protocol.namespace()
+        queue, p = max(sent_total - self.pipe, 0.0), self.params
         at_router = {"q": queue, "C": self.capacity, "s": self.packet, "p": p}
         at_router["q_flow"] = queue * sent_window / sent_total
         R = call_law(self.protocol.router_law, at_router)
@@ -295,7 +302,7 @@ def _cycle(loop: _Loop, delays: RelayDelays) -> tuple[_Curve, float, float]:
         before = flow.step
         switch = flow.next_switch(theta, theta + _LONGEST)
         if switch is None:
-            raise ConvergenceError("windows come to rest between the levels of its law")
+            raise AtRest("windows come to rest between the levels of its law")
         theta = switch
         if flow.step > 0.0 and before <= 0.0:
             ups.append(theta)
@@ -349,8 +356,10 @@ def relay_orbit(protocol: Protocol, network: Network, delays: RelayDelays | None
     ------
     LinearizationError
         The protocol has no relay, the network is another one, or windows are too small for their steps.
+    AtRest
+        Windows come to rest.
     ConvergenceError
-        Windows come to rest, or do not repeat.
+        Windows do not repeat.
 
     Examples
     --------
@@ -395,8 +404,10 @@ def relay_limit_cycle(loop: Protocol | ProtocolAssignment, network: Network, tim
     ------
     LinearizationError
         The protocol has no relay, or the network is another one.
+    AtRest
+        Windows come to rest.
     ConvergenceError
-        Windows come to rest, or do not repeat.
+        Windows do not repeat.
     """
     relays = _loop_of(loop, network)
     assert isinstance(loop, Protocol)
@@ -451,7 +462,7 @@ def _discrete(relays: _Loop) -> LimitCycle:
     else:
         raise ConvergenceError(f"windows do not repeat within {_ROUNDS} rounds")
     if len(windows) < 2:
-        raise ConvergenceError("windows come to rest between the levels of its law")
+        raise AtRest("windows come to rest between the levels of its law")
     slope = _slope(relays, windows)
     multipliers = np.empty(0, dtype=complex) if abs(slope - 1.0) < 1e-6 else np.full(n, slope, dtype=complex)
     totals = n * np.array([*windows, windows[0]])

@@ -33,7 +33,8 @@ def test_the_cycle_of_vcp_by_hand():
     assert cycle.mean == cycle.amplitude == 0.0
 
 
-@pytest.mark.parametrize("time", [pytest.param("continuous", marks=pytest.mark.slow), "discrete"])
+@pytest.mark.slow
+@pytest.mark.parametrize("time", ["continuous", "discrete"])
 def test_all_multipliers_of_vcp_are_its_decrease(time):
     cycle = limit_cycle(VCP(beta=0.8), network(10, rtt=0.06), time)
     assert cycle.multipliers == pytest.approx(np.full(10, 0.8), abs=1e-6)
@@ -105,8 +106,9 @@ def test_differences_decay_by_the_decrease(engine):
 
 
 def test_util_comes_to_rest_between_its_regions():
-    with pytest.raises(ConvergenceError, match="windows come to rest between the levels of its reports"):
-        load_report_cycle(UTIL(), network(), "continuous")
+    for time in ("continuous", "discrete"):
+        with pytest.raises(LinearizationError, match="windows come to rest between the levels of its reports$"):
+            limit_cycle(UTIL(), network(), time)
 
 
 def test_small_windows_of_util_jump_over_the_set_in_rounds():
@@ -116,6 +118,11 @@ def test_small_windows_of_util_jump_over_the_set_in_rounds():
     low, high = loads_of(cycle)
     assert low < 0.8 * 0.98 and high > 0.98
     assert cycle.amplitude > 0.0
+
+
+def test_small_windows_of_util_rest_from_some_starts_only():
+    with pytest.raises(ConvergenceError, match="windows come to rest from some starts, and oscillate from others"):
+        load_report_cycle(UTIL(), network(20, "10 Mb/s"), "continuous")
 
 
 def test_refusals():
