@@ -39,7 +39,7 @@ from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
 from ecc.cycles.limit_cycle import AtRest, LimitCycle
 from ecc.errors import ConvergenceError, LinearizationError
-from ecc.laws.arguments import call_law
+from ecc.laws.arguments import arguments_except, call_law
 from ecc.network.network import Network
 
 __all__ = ["load_report_cycle"]
@@ -47,6 +47,7 @@ __all__ = ["load_report_cycle"]
 FloatArray = NDArray[np.float64]
 
 _AFTER = 1e-9  # share of an interval after an event at which laws are evaluated
+_SUPPLIED = ("R", "y", "q_mean", "C", "T", "p")  # arguments of routers' laws
 _TICKS = 20_000  # maximum number of ticks
 _EQUAL = 1e-9  # relative difference of windows that count as equal
 _DEVIATION = 1e-7  # relative deviation of a window, for derivatives
@@ -215,7 +216,8 @@ def _announce(loop: _Loop, state: _State, y: float, q_mean: float) -> None:
     """Compute the router's state and level at the next tick."""
     protocol, p = loop.protocol, loop.params
     state.tick += 1
-    supply = {"R": state.state, "y": y, "q_mean": q_mean, "C": loop.capacity, "T": loop.interval, "p": p}
+    values = (state.state, y, q_mean, loop.capacity, loop.interval, p)
+    supply: dict[str, Any] = dict(zip(_SUPPLIED, values, strict=True))
     state.state = float(call_law(protocol.router_law, supply))
     level = float(call_law(protocol.announce_law, {**supply, "R": state.state}))
     now = state.tick * loop.interval
@@ -231,6 +233,9 @@ def _loop_of(loop: Protocol | ProtocolAssignment, network: Network, time: str) -
         raise LinearizationError("its routers announce no levels of a load to windows")
     if "interval" not in loop.params() or loop.paced_over > 0.0 or loop.states:
         raise LinearizationError("its routers announce no levels of a load once in an interval")
+    for law in (loop.router_law, loop.announce_law):
+        if unknown := arguments_except(law, _SUPPLIED):
+            raise LinearizationError(f"its routers announce levels that depend on {unknown[0]}")
     interval = interval_of(loop)
     if network.n_links != 1:
         raise LinearizationError("its cycle is computed on one link")

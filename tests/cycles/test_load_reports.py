@@ -6,7 +6,7 @@ import pytest
 import ecc
 from ecc.cycles.load_reports import load_report_cycle
 from ecc.errors import ConvergenceError, LinearizationError
-from ecc.models import UTIL, VCP, NewReno
+from ecc.models import ABC, UTIL, VCP, NewReno
 from ecc.network.network import Network
 from ecc.stability import limit_cycle
 
@@ -128,6 +128,8 @@ def test_small_windows_of_util_rest_from_some_starts_only():
 def test_refusals():
     with pytest.raises(LinearizationError, match="its routers announce no levels of a load to windows"):
         load_report_cycle(NewReno(), network(), "continuous")
+    with pytest.raises(LinearizationError, match="its routers announce levels that depend on q"):
+        load_report_cycle(ABC(), network(), "discrete")
     with pytest.raises(LinearizationError, match="its cycle is computed on one link"):
         load_report_cycle(VCP(), Network.parking_lot(["10 Mb/s"] * 2), "continuous")
     with pytest.raises(LinearizationError, match="its windows build a queue, which is modeled for equal RTTs only"):
