@@ -16,7 +16,7 @@ points in the plane of time and rate, of which a flow takes those below its rate
 draws therefore have the same losses, except if a point lies between their rates.
 
 Other draws give other exponents. If packets have numbers, and two runs lose the packets with the same numbers, a single
-flow forgets twice as fast, but losses come at other times, so that runs of several flows may part.
+flow forgets twice as fast, but losses occur at other times, so that runs of several flows may part.
 
 Left out: timeouts and the limit of buffers.
 """

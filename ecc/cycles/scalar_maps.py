@@ -336,6 +336,6 @@ def _meeting(
 
 
 def _slope_beside(law: Callable[..., Any], p: Any, orbit: ScalarOrbit, point: int, border: float, side: float) -> float:
-    """Return the multiplier of the orbit that begins beside the border."""
+    """Return the multiplier of the orbit that begins next to the border."""
     x = border + side * _SIDE * max(abs(border), float(np.ptp(orbit.points)), 1e-3)
     return float(_composed(law, x, p, len(orbit.points))[1].c[1])

@@ -122,7 +122,7 @@ def red_doubling(claim: Claim) -> Finding:
         Measurement(
             "weight at which the orbit of two rounds meets the empty queue",
             weight_of(collision.value, float(double.orbit.points[0])),
-            note=f"multipliers {collision.left:.3g} and {collision.right:.3g} beside it",
+            note=f"multipliers {collision.left:.3g} and {collision.right:.3g} on its sides",
             met=collision.value > double.value,
         ),
         Measurement("weight at which the continuous linear model loses stability", of_model),
