@@ -10,7 +10,7 @@ from ecc.cycles.relays import relay_orbit
 from ecc.errors import LinearizationError
 from ecc.models import EDN, PEDN, Copa, NewReno, Vegas
 from ecc.network.network import Network
-from ecc.stability import limit_cycle, relay_cycle
+from ecc.stability import limit_cycle, measured_cycle, relay_cycle
 
 S = 1500
 
@@ -209,3 +209,11 @@ def test_refusals():
         relay_orbit(EDN(), Network.dumbbell("100 Mb/s", rtts=[0.05, 0.1]))
     with pytest.raises(LinearizationError, match="windows of 1.42 packets are too small for their steps"):
         relay_orbit(PEDN(A=0.1, B=0.2), network(1, "100 kb/s", 0.05))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["fluid", "packet"])
+def test_the_multipliers_of_copa_are_those_of_disturbed_runs(engine):
+    cycle, run = limit_cycle("Copa"), measured_cycle("Copa", engine=engine)
+    assert run.dominant.real == pytest.approx(cycle.dominant.real, abs=0.1)
+    assert np.abs(run.multipliers[1:]).max() < 0.15  # those of the sum are 0
