@@ -14,6 +14,7 @@ from typing import Any
 from ecc._support.arguments import check_arguments, shown
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
+from ecc.cycles.codel import codel_cycle
 from ecc.cycles.cycle_proofs import proven_cycle
 from ecc.cycles.delay_targets import delay_target_cycle
 from ecc.cycles.delayed_windows import delayed_window_cycle
@@ -42,6 +43,7 @@ METHODS: tuple[Callable[[Loop, Network, str], LimitCycle], ...] = (
     load_report_cycle,
     step_marking_cycle,
     loss_cycle,
+    codel_cycle,
     probing_cycle,
     random_cycle,
     rate_update_cycle,

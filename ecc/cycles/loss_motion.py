@@ -223,13 +223,18 @@ Watch = Callable[[float, float, list[float]], None]
 
 @dataclass(frozen=True)
 class _Link:
-    """A link and the groups that share it; `room` [bit]: the buffer, or with `marks` the threshold of marks."""
+    """A link and the groups that share it.
+
+    `room` [bit]: the buffer, or with `marks` a threshold above which hosts get a signal. `patience` [s]: with `marks`,
+    the time for which the queue has to stay above the threshold before a single signal.
+    """
 
     capacity: float
     room: float
     groups: tuple[Group, ...]
     marks: bool = False
     losers: str = "arrivals"
+    patience: float = 0.0
 
     def queue(self, in_flight: list[float]) -> float:
         """Return the queue [bit] if windows had no limit."""
@@ -288,7 +293,7 @@ class Continuous(_Link):
                     return now
                 is_full = True
             if is_full and self.marks:
-                self._mark(now)
+                self._mark(now, start)
             self._step(now, is_full, late)
         raise ConvergenceError(f"the queue did not fill again within {_MAX_STEPS} steps of the windows", None)
 
@@ -412,15 +417,20 @@ class Continuous(_Link):
                 share = min(1.0, max(0.0, limit - before) / lost[g])
                 now.due[g] = now.t + share * h + delays[g]
 
-    def _mark(self, now: Motion) -> None:
-        """Let each flow respond to marks on the data that it sends now, unless it waits or will respond anyway."""
+    def _mark(self, now: Motion, start: list[int]) -> None:
+        """Let each flow respond to marks on the data that it sends now, unless it waits or will respond anyway.
+
+        `start` has the losses before this overflow.
+        """
         for g, group in enumerate(self.groups):
             before, since, D, _ = now.flight[g]
             waits = before * (1.0 - (now.t - since) / D) > now.y[g][0] * (1.0 + 1e-9)
             if now.due[g] == inf and not waits:
+                if self.patience > 0.0 and now.losses != start:
+                    raise LinearizationError("a single reduction does not bring the queue below the threshold")
                 D = group.rtt + self.room / self.capacity
                 sent = now.t + LOSS_SIZE * group.host.constants["s"] * D / now.y[g][0]
-                now.due[g] = max(sent + D, now.until[g])
+                now.due[g] = max(sent + self.patience + D, now.until[g])
 
     def _respond(self, now: Motion, g: int) -> None:
         group = self.groups[g]

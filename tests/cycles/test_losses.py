@@ -197,6 +197,17 @@ def test_period_is_that_of_the_fluid(protocol, n):
     assert (at[count] - at[0]) / count * per_period == pytest.approx(cycle.period, rel=0.02)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("protocol", "n"), [(NewReno(), 1), (NewReno(), 2), (Compound(), 1), (Compound(), 2)])
+def test_discrete_period_is_that_of_the_fluid_in_rounds(protocol, n):
+    net = ecc.Network.dumbbell("40 Mb/s", [0.05] * n, buffer=250_000, packet_size=1500)
+    cycle = limit_cycle(protocol, net, "discrete")
+    run = ecc.fluid.simulate(ecc.Scenario(net, protocol, duration=300.0), sample=0.01, time="discrete")
+    at = overflows(run, 0.5)
+    per_period = int(cycle.method.split(" overflows")[0].split()[-1])
+    assert np.diff(at[at > 100.0]).mean() * per_period == pytest.approx(cycle.period, rel=0.02)
+
+
 # ---- loops that it declines ----------------------------------------------------------------------------------
 
 
