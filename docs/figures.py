@@ -40,6 +40,7 @@ FIGURES = {
     "swift_cycle": ("swift-cut", "Swing of ten flows of Swift over beta"),
     "swift_region": ("swift-region", "RTTs for which Swift keeps a link busy"),
     "swift_scaling": ("swift-scaling", "Queue of Swift over the number of flows"),
+    "bbr_cycle": ("open-bbr-cycle", "Differences of the shares of two BBR flows"),
     "tcp_sawtooth": ("open-sawtooth", "Losses of two flows of NewReno over the ratio of their RTTs"),
     "varying_loss": ("open-varying", "EMKC: minimum loss for stability under all delays"),
     "varying_ranges": ("open-jitter", "The worst sequence of RTTs found"),

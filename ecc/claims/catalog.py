@@ -53,6 +53,7 @@ MODULES = (
     "open.replays",
     "open.rtt_distributions",
     "open.rtt_estimates",
+    "open.bbr_cycle",
     "open.sawtooth",
     "open.theorem_registry",
     "open.varying_delays",

@@ -1,0 +1,106 @@
+"""The probing cycles of BBR and C4: multipliers of return maps against the decay of deviations in packet runs.
+
+Prints the tables of docs/bbr_cycle.md, in about ten minutes: `python benchmarks/bbr_cycle.py` for all, or with the
+names of tables (small, deep, cubic, packets).
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+import ecc
+from ecc.errors import LinearizationError
+from ecc.models import BBR, C4, CUBIC, BBRv1, BBRv2
+
+WITHOUT_RTT_PROBES = BBRv1(min_rtt_window=1e4)
+SEEDS = range(6)
+
+
+def a_network(buffer: int, rtts: list[float], capacity: str = "100 Mb/s") -> ecc.Network:
+    """Return one link; flows start a second apart."""
+    starts = [1.0 * flow for flow in range(len(rtts))]
+    return ecc.Network.dumbbell(capacity, rtts=rtts, buffer=buffer, starts=starts)
+
+
+def show(label: str, loop: Any, network: ecc.Network, time: str) -> None:
+    """Print a row: period, queue, multipliers and shares of a cycle."""
+    try:
+        cycle = ecc.stability.limit_cycle(loop, network, time)
+    except LinearizationError as error:
+        print(f"{label} | {time} | {error}", flush=True)
+        return
+    values = " ".join(f"{value:.3g}" for value in np.abs(cycle.multipliers[:2]))
+    if cycle.object != "cycle":
+        values = f"exponent {cycle.exponent:.2f} ({cycle.interval[0]:.2f} to {cycle.interval[1]:.2f})"
+    rates = cycle.orbit["rates"].mean(axis=1)
+    shares = " ".join(f"{share:.2f}" for share in rates / rates.sum())
+    verdict = {True: "stable", False: "unstable", None: "undecided"}[cycle.stable]
+    print(
+        f"{label} | {time} | {cycle.period:.3f} s | {cycle.mean / 1e3:.0f} +- {cycle.amplitude / 1e3:.0f} kB | "
+        f"{values} | {cycle.along} | {verdict} | {shares} | {cycle.method.rsplit(' ', 1)[-1]}",
+        flush=True,
+    )
+
+
+def small() -> None:
+    """Print cycles of version 1 without ProbeRTT in a small buffer, over the number of flows and the ratio of RTTs."""
+    for flows in (1, 2, 3, 4):
+        show(f"{flows} flows", WITHOUT_RTT_PROBES, a_network(100_000, [0.03] * flows), "continuous")
+    for ratio in (1.5, 2.0, 3.0):
+        show(f"ratio {ratio}", WITHOUT_RTT_PROBES, a_network(100_000, [0.03, 0.03 * ratio]), "continuous")
+
+
+def deep() -> None:
+    """Print cycles with ProbeRTT over the size of the buffer."""
+    for protocol in (BBRv1(), BBRv2(), BBR()):
+        for buffer in (200_000, 1_000_000):
+            show(f"{type(protocol).__name__} {buffer}", protocol, a_network(buffer, [0.03] * 2), "continuous")
+            show(f"{type(protocol).__name__} {buffer}", protocol, a_network(buffer, [0.03] * 2), "discrete")
+    for time in ("continuous", "discrete"):
+        show("C4 500000", C4(), a_network(500_000, [0.03] * 2), time)
+
+
+def cubic() -> None:
+    """Print cycles of version 1 next to CUBIC."""
+    for protocol in (BBRv1(), BBRv2(), BBR()):
+        for products in (0.5, 2.0, 4.0):
+            buffer = int(products * 125_000)
+            loop = {"flows": {"0": protocol, "1": CUBIC(transport="rack")}}
+            show(
+                f"{type(protocol).__name__}, CUBIC {products}",
+                loop,
+                a_network(buffer, [0.02] * 2, "50 Mb/s"),
+                "continuous",
+            )
+
+
+def packets() -> None:
+    """Print the difference of goodput of two flows in windows of packet runs, means of seeds."""
+    cases = [
+        (WITHOUT_RTT_PROBES, 100_000, 2.0, 14.0),
+        (BBR(), 1_000_000, 20.0, 120.0),
+        (BBRv2(), 1_000_000, 20.0, 120.0),
+        (BBRv2(), 200_000, 20.0, 120.0),
+        (C4(), 500_000, 10.0, 60.0),
+    ]
+    for protocol, buffer, width, duration in cases:
+        network, differences, queues = a_network(buffer, [0.03] * 2), [], []
+        for seed in SEEDS:
+            run = ecc.packet.simulate(ecc.Scenario(network, protocol, duration, seed=seed), 0.1)
+            goodput = run.goodput.to_numpy().reshape(int(duration / width), -1, 2).mean(axis=1)
+            differences.append((goodput[:, 0] - goodput[:, 1]) / goodput.sum(axis=1))
+            queues.append(run.queue.to_numpy()[len(run.queue) // 2 :, 0])
+        means = " ".join(f"{value:.3f}" for value in np.mean(differences, axis=0))
+        print(
+            f"{type(protocol).__name__} {buffer} packets | windows of {width} s | {means} | "
+            f"queue {np.mean(queues) / 1e3:.0f} +- {np.ptp(queues) / 2e3:.0f} kB",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    tables = {"small": small, "deep": deep, "cubic": cubic, "packets": packets}
+    for name in sys.argv[1:] or tables:
+        print(f"-- {name}")
+        tables[name]()
