@@ -347,7 +347,7 @@ def _paced(parts: _Loop) -> LimitCycle:
     cycle = switched_cycle(windows, starting_windows(parts))
     area = float(np.trapezoid(cycle.queue, cycle.times))
     method = "return map of paced windows at the threshold, by differences"
-    note = f"differences have an error of {cycle.error:.0e}"
+    note = f"hosts pace at the present RTT, not at a smoothed one; differences have an error of {cycle.error:.0e}"
     trace = _Trace(list(cycle.times), list(cycle.queue), list(cycle.windows), area)
     return _cycle(parts, "continuous", trace, cycle.multipliers, method, note)
 
