@@ -71,7 +71,7 @@ EXAMPLES = {
     "tutorial_control": "docs/tutorial_control.md",
 }
 """File of a figure: the page that shows it after the Python block that ends with this `figure`; README, before it."""
-HEIGHTS = {"qlog": 590}
+HEIGHTS = {"bbr_states": 590, "qlog": 590}
 """Pixels, of figures with more panels than two."""
 
 

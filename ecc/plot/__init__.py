@@ -4,6 +4,7 @@ from ecc.plot.boundary import boundary_figure, envelope_figure, stability_map_fi
 from ecc.plot.frequency import bode_figure, nyquist_figure, root_figure
 from ecc.plot.slider import slider_figure, small_multiples_figure
 from ecc.plot.slowdown import slowdown_figure
+from ecc.plot.states import states_figure
 from ecc.plot.sweep import sweep_figure
 from ecc.plot.trajectory import comparison_figure, trajectory_figure
 
@@ -18,6 +19,7 @@ __all__ = [
     "slowdown_figure",
     "small_multiples_figure",
     "stability_map_figure",
+    "states_figure",
     "sweep_figure",
     "trajectory_figure",
 ]

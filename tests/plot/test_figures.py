@@ -22,6 +22,7 @@ from ecc.plot import (
     slider_figure,
     small_multiples_figure,
     stability_map_figure,
+    states_figure,
     sweep_figure,
     trajectory_figure,
 )
@@ -84,6 +85,7 @@ FIGURES = {
     "small_multiples_figure": lambda: small_multiples_figure({"1": root_figure({"a": [-1.0]})}),
     "stability_map_figure": lambda: stability_map_figure([1.0, 2.0], [1.0, 2.0], [[0.5, 1.5], [0.6, 1.2]]),
     "slowdown_figure": lambda: plot.slowdown_figure({"a": {"size": [1e3, 1e6], "p50": [1.0, 2.0]}}),
+    "states_figure": lambda: states_figure([0.0, 1.0], {"rate [Mb/s]": {"rate": [1.0, 2.0]}}, ["Startup", "Drain"]),
     "sweep_figure": lambda: sweep_figure({"a": [1.0, 2.0]}, {"loss": [0.0, 0.1]}),
     "trajectory_figure": lambda: trajectory_figure([1.0, 2.0], [[1e6], [1e6]]),
 }
@@ -511,6 +513,22 @@ def test_a_sweep_over_two_axes_has_curves_for_few_values_and_a_map_for_many():
     )
     assert heat.text[0][1] == " ± 0.6"
     assert sweep_figure({"a": few}, {"loss": [0.0, 1.0]}).layout.xaxis.type is None
+
+
+def test_states_are_a_panel_above_the_series():
+    drawn = states_figure(
+        [0.0, 1.0, 2.0], {"rate [Mb/s]": {"rate": [1.0, 2.0, 3.0]}}, ["Startup", "Drain", "Drain"], [1.5]
+    )
+    state, rate = drawn.data
+    assert list(state.y) == ["Startup", "Drain", "Drain"] and list(rate.y) == [1.0, 2.0, 3.0]
+    assert drawn.layout.yaxis.type == "category" and drawn.layout.yaxis2.title.text == "rate [Mb/s]"
+    assert len(states_figure([0.0, 1.0], {"rate": {"rate": [1.0, 2.0]}}).data) == 1
+    with pytest.raises(ValueError, match="panels must be at least one, got none"):
+        states_figure([0.0], {})
+    with pytest.raises(ValueError, match=r"series 'a' must have the shape \(2,\) of time, got \(3,\)"):
+        states_figure([0.0, 1.0], {"rate": {"a": [1.0, 2.0, 3.0]}})
+    with pytest.raises(ValueError, match="states must have one entry for each of 2 times, got 1"):
+        states_figure([0.0, 1.0], {"rate": {"a": [1.0, 2.0]}}, ["Startup"])
 
 
 def test_sweeps_without_a_figure_are_refused():
