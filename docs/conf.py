@@ -21,10 +21,12 @@ from sphinx.util.nodes import make_refnode
 
 import ecc
 from ecc.models import Protocol, all_protocols
+from ecc.plot.look import as_html
 from ecc.queues import all_disciplines
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+import figures as figures_of_pages  # noqa: E402
 import ledger_page  # noqa: E402
 import protocol_pages  # noqa: E402
 import reference_pages  # noqa: E402
@@ -115,6 +117,27 @@ def notebooks(app: Any, page: str, source: list[str]) -> None:
     """Links in place of paths of notebooks, which are in another folder of the checkout."""
     if "/" not in page:
         source[0] = re.sub(r"`(notebooks/\w+\.ipynb)`", r"[](\1)", source[0])
+
+
+def live_gallery(app: Any, page: str, source: list[str]) -> None:
+    """The gallery with thumbnails, and with live figures if notebooks are executed."""
+    if page != "gallery":
+        return
+    text = source[0]
+    shown = re.findall(r"^## (.*?)$.*?^!\[([^]]*)\]\((\w+)\.png\)$", text, re.MULTILINE | re.DOTALL)
+    thumbnails = [f"[![{alt}]({name}.png) {title}](#{anchor(title)})" for title, alt, name in shown]
+    grid = "\n\n".join(['<div class="gallery">', *thumbnails, "</div>", "## "])
+    text = text.replace("## ", grid, 1)
+    if app.config.nb_execution_mode != "off":
+        for _, alt, name in shown:
+            html = as_html(figures_of_pages.example(name), page=False).replace("<script>", '<script type="module">')
+            text = text.replace(f"\n![{alt}]({name}.png)\n", f"\n```{{raw}} html\n{html}\n```\n", 1)
+    source[0] = text
+
+
+def anchor(title: str) -> str:
+    """The anchor of a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 MODULES = {
@@ -327,6 +350,7 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", plain, priority=400)  # before napoleon reads them
     app.connect("autodoc-process-signature", parameters)
     app.connect("source-read", notebooks)
+    app.connect("source-read", live_gallery)
     app.connect("html-page-context", figures)
     app.connect("build-finished", report_with_a_link)
     app.connect("missing-reference", spelled_out, priority=400)  # before intersphinx looks

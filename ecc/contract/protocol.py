@@ -144,8 +144,14 @@ _MOVING = ("R", "R_prev", "x", "x_rtt", "y", "y_prev", "u", "q", "q_mean", "q_fl
 class Protocol:
     """Base of all protocols; the docstring of this module explains how to write one."""
 
+    def __repr__(self) -> str:
+        changed = [f for f in fields(self) if f.init and getattr(self, f.name) != f.default]
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):  # the decorator `dataclass` would write one with all parameters
+            setattr(cls, "__repr__", Protocol.__repr__)  # noqa: B010, mypy refuses an assignment to a method
         for name, value in vars(cls).items():
             if name.endswith("_law") and isinstance(value, FunctionType):
                 raise TypeError(f"{name} of {cls.__name__} must be a static method: {name} = staticmethod(...)")

@@ -150,6 +150,14 @@ def test_phases_of_a_comparison():
     ]
 
 
+def test_a_protocol_shows_its_changed_parameters_only_as_code():
+    changed = ecc.models.RCP(beta=0.5, alpha=0.4)
+    assert repr(ecc.models.RCP()) == "RCP()" and repr(changed) == "RCP(beta=0.5)"
+    assert eval(repr(changed), vars(ecc.models)) == changed
+    assert repr(ecc.queues.StepMarking(threshold=40)).startswith("StepMarking(threshold=40")
+    assert repr(ecc.models.ConstantRate("1 Mb/s")) == "ConstantRate(rate=1000000.0)"
+
+
 def test_labels_name_what_differs():
     assert (
         label(ecc.models.RCP()) == "RCP" and label(ecc.models.RCP(beta=0.5), "alpha") == "RCP(alpha = 0.4, beta = 0.5)"
