@@ -130,7 +130,8 @@ def live_gallery(app: Any, page: str, source: list[str]) -> None:
     text = text.replace("## ", grid, 1)
     if app.config.nb_execution_mode != "off":
         for _, alt, name in shown:
-            html = as_html(figures_of_pages.example(name), page=False).replace("<script>", '<script type="module">')
+            html = as_html(figures_of_pages.example(name), page=False)
+            html = html.replace("<script>", BEGIN).replace("</script>", END)
             text = text.replace(f"\n![{alt}]({name}.png)\n", f"\n```{{raw}} html\n{html}\n```\n", 1)
     source[0] = text
 
@@ -198,8 +199,11 @@ results = REPORT / "results.json"
 found = json.loads(results.read_text(encoding="utf-8")) if results.exists() else None
 (HERE / "reference" / "ledger.md").write_text(ledger_page.page(found), encoding="utf-8")
 
-# Figures of notebooks are HTML that asks for the script of the page.
-STARTUP = """
+# Figures of notebooks are HTML that asks for the script of the page. It is deferred and comes last, so figures wait.
+BEGIN, END = '<script>addEventListener("DOMContentLoaded", () => {', "});</script>"
+STARTUP = (
+    f"BEGIN, END = {BEGIN!r}, {END!r}"
+    + """
 import plotly.graph_objects as go
 import plotly.io
 from plotly.io.base_renderers import MimetypeRenderer
@@ -210,12 +214,13 @@ from ecc.plot.look import as_html
 class Page(MimetypeRenderer):
     def to_mimebundle(self, figure):
         html = as_html(go.Figure(figure), page=False)
-        return {"text/html": html.replace("<script>", '<script type="module">')}  # run when the page is whole
+        return {"text/html": html.replace("<script>", BEGIN).replace("</script>", END)}
 
 
 plotly.io.renderers["page"] = Page()
 plotly.io.renderers.default = "page"
 """
+)
 profile = Path(tempfile.mkdtemp(prefix="ecc-docs-"))
 (profile / "profile_default" / "startup").mkdir(parents=True)
 (profile / "profile_default" / "startup" / "figures.py").write_text(STARTUP, encoding="utf-8")

@@ -232,6 +232,24 @@ def test_pages_lead_to_files_of_the_checkout(page):
         assert (page.parent / path).exists() and not made.fullmatch(path), path
 
 
+def test_figures_of_the_site_wait_for_the_deferred_script(monkeypatch):
+    """Deferred scripts and modules run in the order of the page, where Plotly's script is the last."""
+    import plotly.io
+
+    from ecc.plot import root_figure
+
+    monkeypatch.setattr(plotly.io.renderers, "default", plotly.io.renderers.default)
+    tree = ast.parse((ROOT / "docs" / "conf.py").read_text(encoding="utf-8"))
+    lines = [node for node in tree.body if isinstance(node, ast.Assign) and "BEGIN" in ast.unparse(node)]
+    scope = {}
+    exec("\n".join(map(ast.unparse, lines)), scope)
+    exec(scope["STARTUP"], scope)
+    html = plotly.io.renderers["page"].to_mimebundle(root_figure({"a": [-1.0]}).to_dict())["text/html"]
+    (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    assert script.startswith('addEventListener("DOMContentLoaded", () => {') and script.endswith("});")
+    assert "Plotly.newPlot" in script and "plotly.js v" not in script
+
+
 def test_the_reference_has_a_page_for_each_module_that_it_lists():
     listed = re.findall(
         r"^(ecc[\w.]*)$", (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8"), re.MULTILINE
