@@ -6,7 +6,7 @@ the queue below the target, CoDel chooses no packet until the queue passes it ag
 determines the next: the return map of `losses` with `patience`. Packets that the control law interval/sqrt(count)
 chooses meanwhile fall into the recovery, where a further loss has no effect.
 
-With several flows, each choice hits the flow whose packet is at the head of the queue: that order is no state of fluid.
+With several flows, each choice hits the flow whose packet is at the head of the queue. A fluid has no such order.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class OrbitCover(Displayed):
         ]
 
     def at(self, **point: float) -> OrbitProof | None:
-        """Return the proof of a box that contains a point, None if there is none.
+        """Return the proof of a box that contains a point, or None without such a box.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ def cover_orbits(form_at: Callable[..., RoundMap], axes: Sequence[Axis], max_box
     Raises
     ------
     ValueError
-        A parameter of the axes is no attribute of `p`.
+        A parameter of the axes that `p` lacks.
 
     Examples
     --------
