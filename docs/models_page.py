@@ -23,6 +23,7 @@ from ecc.stability.verdict_text import HEADINGS, cells
 HERE = Path(__file__).parent
 PAGE, MEASURED = HERE / "models.md", HERE / "models_disagreements.json"
 TIMES = ("continuous", "discrete", "hybrid")
+CYCLES = ("cycle", "random cycle")
 VERDICT_COLUMNS = ("protocol", "model", "time", "object", "stable", "proven")
 """Columns of the page that a test compares; roots and margins have rounding errors."""
 
@@ -85,14 +86,16 @@ def page(table: pd.DataFrame, measured: Any) -> str:
     head = ("protocol", *HEADINGS, "omitted")
     rows = [(f"`{name}`", *rest) for name, *rest in table_rows(table)]
     sources = [
-        (f"`{name}`", table.attrs["network"][name], source) for name, source in table.attrs["source"].items() if source
+        (f"`{name}`", table.attrs["network"][name], table.attrs["cycle_network"][name], source)
+        for name, source in table.attrs["source"].items()
+        if source
     ]
     return "\n".join(
         [
             *_opening(table),
             "## Verdicts",
             "",
-            "An empty cell is a value that does not exist: most cycles have no linear model, and an unstable loop no "
+            "An empty cell is a value that does not exist: an unstable loop and a cycle have no "
             "[gain margin](glossary.md#gain-phase-and-delay-margin).",
             "",
             *lines_of(head, rows),
@@ -105,29 +108,35 @@ def page(table: pd.DataFrame, measured: Any) -> str:
             "Each network is one link with flows that last. The source names the text that gives its numbers, by "
             'its short name in `ecc.claims.ledger.PAPERS`. "ours" means that no text that was read gives them.',
             "",
-            *lines_of(("protocol", "network", "source"), sources),
+            *lines_of(("protocol", "network", "network of the cycle, if it differs", "source"), sources),
             "",
         ]
     )
 
 
 def _opening(table: pd.DataFrame) -> list[str]:
-    decided = table[table.stable.notna()]
+    is_cycle = table.object.isin(CYCLES)
+    linear = table[~is_cycle & table.stable.notna()]
+    cycles = table[is_cycle & table.stable.notna()]
     by_object = {name: table[table.object == name].protocol.nunique() for name in ("equilibrium", "set")}
-    by_object["cycle"] = int((table.object == "cycle").groupby(table.protocol).all().sum())
-    unstable = decided[~decided.stable.astype(bool)].protocol.unique().tolist()
+    alone = int(is_cycle.groupby(table.protocol).all().sum())
+    unstable = linear[~linear.stable.astype(bool)].protocol.unique().tolist()
+    without = table[is_cycle & table.stable.isna()].protocol.unique().tolist()
     return [
         "# Verdicts on all protocols: stable or not, in continuous, discrete and hybrid models",
         "",
-        "**Is each protocol stable on its reference network, by each of its linear models, and do fluid and "
-        "packet runs "
+        "**Is each protocol stable on its reference network, by each of its linear models or by the multipliers of its "
+        "cycle, and do fluid and packet runs "
         f"agree?** Of {table.protocol.nunique()} protocols, {by_object['equilibrium']} have an "
-        f"[equilibrium](glossary.md#equilibrium), {by_object['set']} a set of equilibria, and {by_object['cycle']} "
+        f"[equilibrium](glossary.md#equilibrium), {by_object['set']} a set of equilibria, and {alone} "
         "neither of the two: their runs oscillate. "
-        f"Of {len(decided)} [linear models](glossary.md#linear-models), {int(decided.stable.sum())} are stable, and "
-        f"{int(decided.proven.sum())} verdicts are [proven](glossary.md#certified) by ball arithmetic. Unstable "
+        f"Of {len(linear)} [linear models](glossary.md#linear-models), {int(linear.stable.sum())} are stable, and "
+        f"{int(linear.proven.sum())} verdicts are [proven](glossary.md#certified) by ball arithmetic. Unstable "
         "in some "
-        f"model: {', '.join(f'`{name}`' for name in unstable) or 'none'}.",
+        f"model: {', '.join(f'`{name}`' for name in unstable) or 'none'}. "
+        f"Of {len(cycles)} [cycles](glossary.md#limit-cycle-and-floquet-multipliers) with a verdict, "
+        f"{int(cycles.stable.sum())} are stable, and {int(cycles.proven.sum())} verdicts are proven by interval "
+        f"arithmetic. Cycles without a verdict in some time: {', '.join(f'`{name}`' for name in without) or 'none'}.",
         "",
         "`python docs/models_page.py` writes this page from `ecc.stability.all_verdicts`. `ecc stability "
         "PROTOCOL` prints "
@@ -149,11 +158,14 @@ def _opening(table: pd.DataFrame) -> list[str]:
         "discrete: a "
         "recurrence, in which they act in steps. [hybrid](glossary.md#sampled-data-hybrid): everything with a clock in "
         "seconds acts at its ticks, on a continuous path |",
-        "| object | equilibrium, set of equilibria, or cycle |",
-        "| dominant root | rightmost root in continuous time [1/s]; otherwise the largest multiplier z, per step |",
-        "| proven | the number of unstable roots is proven by ball arithmetic |",
+        "| object | equilibrium, set of equilibria, cycle, or random cycle if hosts or routers draw random numbers |",
+        "| dominant root | of an equilibrium in continuous time, the rightmost root [1/s]; otherwise the largest "
+        "multiplier z, per step or per period of a cycle; z = 0: deviations are gone after a few periods (dead beat) |",
+        "| proven | the number of unstable roots is proven by ball arithmetic; a cycle and its multipliers, by interval "
+        "arithmetic |",
         "| gain margin | factor on the loop gain at which a stable model becomes unstable |",
-        "| omitted | effects that the model leaves out; or the reason why no linear model holds |",
+        "| omitted | effects that the model leaves out; of a cycle, mean ± amplitude of the queue, and the method; or "
+        "the reason why no cycle was found |",
         "",
     ]
 
@@ -277,7 +289,8 @@ def engines(name: str, table: pd.DataFrame) -> str:
         Table from `ecc.stability.all_verdicts`.
     """
     kind = all_protocols(unresponsive=True)[name]
-    rows = table[(table.protocol == name) & (table.time != "")]
+    decided = table[(table.protocol == name) & table.stable.isin(["yes", "no", True, False])]
+    rows, cycles = decided[~decided.object.isin(CYCLES)], decided[decided.object.isin(CYCLES)]
     parts = []
     if len(rows):
         times = [time for time in TIMES if time in set(rows.time)]
@@ -285,6 +298,8 @@ def engines(name: str, table: pd.DataFrame) -> str:
         text = f"linear ({', '.join(times)})"
         text += " at its set of equilibria" if set(rows.object) == {"set"} else ""
         parts.append(text + "".join(f" over `{discipline}`" for discipline in over))
+    if len(cycles):
+        parts.append(f"cycle ({', '.join(time for time in TIMES if time in set(cycles.time))})")
     if kind.has_relay():
         parts.append("describing function")
     protocol = None if name == "ConstantRate" else kind()

@@ -85,7 +85,7 @@ def limit_cycle(
     ValueError
         An unknown time or name; `certify` in continuous time.
     LinearizationError
-        No method models the loop, or finds a cycle; the message has the reason of each method.
+        No method finds a cycle; the message has the reasons of the methods that model the loop, else of all.
 
     Examples
     --------
@@ -100,14 +100,17 @@ def limit_cycle(
     loop = named_protocol(protocol)
     if network is None:
         loop, network = cycle_case(loop)
-    reasons = dict[str, None]()
+    declined, failed = dict[str, None](), dict[str, None]()
     for method in METHODS:
         try:
             cycle = method(loop, network, time)
             return proven_cycle(cycle, loop, network) if certify and not cycle.proven else cycle
-        except (LinearizationError, ConvergenceError) as error:
-            reasons[str(error)] = None
-            if isinstance(error, AtRest):
-                break  # a run would show noise at most
-    why = "; ".join(reasons) or "no method models its kind of loop"
+        except AtRest as error:
+            failed[str(error)] = None
+            break  # a run would show noise at most
+        except LinearizationError as error:
+            declined[str(error)] = None
+        except ConvergenceError as error:
+            failed[str(error)] = None
+    why = "; ".join(failed or declined) or "no method models its kind of loop"
     raise LinearizationError(f"{type(host_of(loop)).__name__} has no computed cycle in {time} time: {why}")

@@ -29,7 +29,11 @@ def cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         str(row["model"]),
         str(row["time"]) or "-",
         str(row["object"]),
-        _root_text(complex(row["dominant"]), float(row["step"]), row["time"] in ("discrete", "hybrid")),
+        _root_text(
+            complex(row["dominant"]),
+            float(row["step"]),
+            not isnan(float(row["step"])) or row["time"] in ("discrete", "hybrid"),
+        ),
         {"True": "yes", "False": "no"}.get(str(row["stable"]), ""),
         "yes" if row["proven"] else "",
         _margin_text(float(row["margin"])),
@@ -93,6 +97,7 @@ def table_text(table: pd.DataFrame) -> str:
         [
             f"{attrs['protocol']} on its reference loop: {attrs['network']}{source}",
             *aligned([HEADINGS, *(cells(row) for row in rows)]),
+            *([f"cycles: on {attrs['cycle_network']}"] if attrs.get("cycle_network") else []),
             *([f"set: {attrs['set']}"] if attrs["set"] else []),
             *_omitted(rows),
             *(f"no model: {name}: {reason}" for name, reason in attrs["refused"].items()),
@@ -101,14 +106,15 @@ def table_text(table: pd.DataFrame) -> str:
 
 
 def _omitted(rows: Sequence[Mapping[Any, Any]]) -> list[str]:
-    """Return the effects that models leave out, one line for all models with the same ones."""
-    by_text: dict[str, list[str]] = {}
+    """Return the effects that models leave out, and methods of cycles, one line for all models with the same ones."""
+    by_text: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        by_text.setdefault(str(row["omits"]), []).append(str(row["time"]))
+        head = "cycle" if str(row["object"]).endswith("cycle") else "omitted"
+        by_text.setdefault((head, str(row["omits"])), []).append(str(row["time"]))
     lines = []
-    for text, times in by_text.items():
+    for (head, text), times in by_text.items():
         which = ", ".join(dict.fromkeys(filter(None, times)))
-        lines.append(f"omitted in {which} time: {text}" if which else text)
+        lines.append(f"{head} in {which} time: {text}" if which else text)
     return lines
 
 

@@ -9,15 +9,16 @@ discipline, and its time. A protocol is examined at one of three objects:
   stable, runs that start near the set end at one of its points, near the start. The number of roots along the set is
   the nullity of the characteristic matrix there. A certificate proves that no other root lies right of a line between 0
   and the dominant transverse root.
-- **cycle**: the laws have neither, and runs oscillate. A map per round has the product of its derivatives over the
-  cycle, with the largest multiplier per cycle. For other kinds no linear model holds, and the row has the reason.
+- **cycle**, or **random cycle** if hosts or routers draw random numbers: the laws have neither, and runs oscillate. The
+  dominant multiplier per period decides (`ecc.stability.limit_cycle`). Hosts that declare a `cycle_loop` also have a
+  cycle there, for example a sawtooth over drop-tail.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from math import inf, log, nan
+from math import inf, isnan, log, nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,10 @@ from ecc.contract.assignment import ProtocolAssignment, read_protocol
 from ecc.contract.equilibrium import Equilibrium, EquilibriumSet
 from ecc.contract.kinds import Kind, kind_of, kind_of_laws, sets_windows
 from ecc.contract.protocol import Protocol
-from ecc.cycles.reference_cases import case_on, host_of, named_protocol
+from ecc.cycles.closed_loop import TIMES as CYCLE_TIMES
+from ecc.cycles.closed_loop import limit_cycle
+from ecc.cycles.limit_cycle import LimitCycle
+from ecc.cycles.reference_cases import case_on, cycle_case, host_of, named_protocol
 from ecc.errors import ConvergenceError, EccError, LinearizationError
 from ecc.laws.arguments import takes
 from ecc.linear import DelaySystem, SampledSystem
@@ -88,13 +92,15 @@ def verdicts(
     -------
     pandas.DataFrame
         Columns: `model`, the kind of loop, with the clocking of windows and the queue discipline; `time`, "continuous",
-        "discrete" or "hybrid"; `object`, "equilibrium", "set" (of equilibria; roots are those transverse to it) or
-        "cycle" (`dominant` is its multiplier; without one, `omits` has the reason); `dominant`, the dominant root
-        [1/s], or multiplier per step, complex; `step`, the length of a step [s], nan in continuous time; `stable`;
-        `proven`, whether ball arithmetic proves it; `margin`, the gain margin of the loop opened at the routers, nan if
-        it is not defined; `omits`, the effects that the model leaves out. `attrs["network"]` has the network as text,
-        `attrs["source"]` the source of a reference loop, `attrs["set"]` the members of a set of equilibria and the
-        effect of the laws next to it, and `attrs["refused"]` the reason why a model does not exist, by model and time.
+        "discrete" or "hybrid"; `object`, "equilibrium", "set" (of equilibria; roots are those transverse to it),
+        "cycle" or "random cycle" (`dominant` is its multiplier per period; without one, `omits` has the reason);
+        `dominant`, the dominant root [1/s], or multiplier per step, complex; `step`, the length of a step, or of a
+        period of a cycle [s], nan for equilibria in continuous time; `stable`; `proven`, whether ball or interval
+        arithmetic proves it; `margin`, the gain margin of the loop opened at the routers, nan if it is not defined; `omits`, the effects
+        that the model leaves out, and the method of a cycle. `attrs["network"]` has the network as text,
+        `attrs["cycle_network"]` that of the cycles, "" without a `cycle_loop`, `attrs["source"]` the source of a
+        reference loop, `attrs["set"]` the members of a set of equilibria and the effect of the laws next to it, and
+        `attrs["refused"]` the reason why a model does not exist, by model and time.
 
     Raises
     ------
@@ -110,6 +116,7 @@ def verdicts(
     import pandas as pd
 
     loop, source = named_protocol(protocol), ""
+    cycle = cycle_case(loop) if network is None and isinstance(loop, Protocol) and loop.cycle_loop is not None else None
     if network is None:
         loop, network = reference_case(loop)
         host = host_of(loop)
@@ -117,8 +124,13 @@ def verdicts(
     refused: dict[str, str] = {}
     subject, members = _subject(loop, network, refused)
     rows = [*_rows(subject, network, members, refused, progress)]
+    if cycle is not None:
+        rows = [row for row in rows if row.time] + _cycle_rows(*cycle, "", progress)
+    elif rows[0].object == "cycle" and not rows[0].time:
+        rows = _cycle_rows(subject, network, rows[0].omits, progress)
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"stable": "boolean"})
     table.attrs.update(protocol=_name(loop), network=_text_of(network), source=source, refused=refused)
+    table.attrs["cycle_network"] = "" if cycle is None else _text_of(cycle[1])
     table.attrs["set"] = "" if members is None else f"{members.members}; outside, {members.outside}"
     return table
 
@@ -138,7 +150,8 @@ def all_verdicts(protocols: Sequence[str] | None = None, *, progress: ProgressCa
     -------
     pandas.DataFrame
         Columns of `verdicts`, after `protocol`, the name of the class. A protocol whose verdicts fail has one row with
-        the error in `omits`. `attrs` has `network`, `source`, `set` and `refused` of each protocol, by its name.
+        the error in `omits`. `attrs` has `network`, `cycle_network`, `source`, `set` and `refused` of each protocol, by
+        its name.
 
     Raises
     ------
@@ -157,7 +170,7 @@ def all_verdicts(protocols: Sequence[str] | None = None, *, progress: ProgressCa
     kinds = list(all_protocols().values()) if protocols is None else [protocol_class(name) for name in protocols]
     if not kinds:
         raise ValueError("protocols must name at least one protocol, got []")
-    tables, attrs = [], {key: dict[str, Any]() for key in ("network", "source", "set", "refused")}
+    tables, attrs = [], {key: dict[str, Any]() for key in ("network", "cycle_network", "source", "set", "refused")}
     for index, kind in enumerate(kinds):
         name = kind.__name__
         if progress is not None:
@@ -246,6 +259,37 @@ def _rows(
         why = reason or "; ".join(dict.fromkeys(refused.values())) or "it declares no linear model"
         label = _label(subject, None) if isinstance(subject, ProtocolAssignment) else str(kind_of(subject))
         yield _Row(label, "", "cycle" if _has_no_equilibrium(subject) else "equilibrium", omits=why)
+
+
+def _cycle_rows(
+    loop: Protocol | ProtocolAssignment, network: Network, refusal: str, progress: ProgressCallback | None
+) -> list[_Row]:
+    """Return the rows of the cycle of a loop in continuous and in discrete time."""
+    label = _label(loop, None) if isinstance(loop, ProtocolAssignment) else str(kind_of(loop))
+    if isinstance(loop, Protocol) and any(link.buffer is not None for link in network.links):
+        label += " over drop-tail"
+    rows = []
+    for time in CYCLE_TIMES:
+        if progress is not None:
+            progress(Step(f"cycle of {label}, {time} time"))
+        try:
+            rows.append(_of_cycle(label, limit_cycle(loop, network, time)))
+        except (ValueError, TypeError, EccError) as error:
+            rows.append(_Row(label, time, "cycle", omits="; ".join(filter(None, (str(error), refusal)))))
+    return rows
+
+
+def _of_cycle(label: str, cycle: LimitCycle) -> _Row:
+    """Return the row of a cycle, with its queue and the method in `omits`."""
+    size = f"queue of {quantity_text(cycle.mean, 'bytes')} ± {quantity_text(cycle.amplitude, 'bytes')}"
+    exponent = ""
+    if not isnan(cycle.exponent):
+        low, high = cycle.interval
+        exponent = f"Lyapunov exponent {cycle.exponent:.4g} per period ({low:.4g} to {high:.4g})"
+    along = f"{cycle.along} multiplier{'s' * (cycle.along > 1)} 1 along further cycles" if cycle.along else ""
+    omits = "; ".join(filter(None, ("" if isnan(cycle.mean) else size, exponent, along, cycle.method, *cycle.notes)))
+    dominant, step, stable = cycle.dominant, cycle.period, cycle.stable
+    return _Row(label, cycle.time, cycle.object, dominant, step, stable, cycle.proven, nan, omits)
 
 
 def _systems(

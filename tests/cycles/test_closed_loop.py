@@ -31,7 +31,10 @@ def test_the_first_method_that_finds_a_cycle_answers(monkeypatch):
     assert limit_cycle("NewReno", time="discrete").period == 2.0
     assert asked == [("NewReno", 2, "discrete")]
     monkeypatch.setattr(closed_loop, "METHODS", (declines, fails))
-    with pytest.raises(LinearizationError, match="routers only; the second method found no cycle"):
+    with pytest.raises(LinearizationError, match="has no computed cycle in continuous time: the second method found"):
+        limit_cycle(ecc.models.NewReno, time="continuous")
+    monkeypatch.setattr(closed_loop, "METHODS", (declines,))
+    with pytest.raises(LinearizationError, match="time: the first method models routers only"):
         limit_cycle(ecc.models.NewReno, time="continuous")
 
 

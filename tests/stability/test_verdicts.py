@@ -13,7 +13,7 @@ from ecc.errors import EccError
 from ecc.models import FAST, RCP, TIMELY, UTIL, NewReno, PatchedTIMELY, Protocol, Vegas, all_protocols
 from ecc.network.network import Network
 from ecc.queues import PI, PI2
-from ecc.stability import all_verdicts, reference_case, verdicts
+from ecc.stability import LimitCycle, all_verdicts, limit_cycle, reference_case, verdicts
 from ecc.stability import verdicts as _function
 from ecc.stability.verdict_text import cells, records, table_text
 
@@ -234,13 +234,14 @@ def test_patched_timely_has_one_equilibrium_and_no_set():
     assert TIMELY().equilibrium_set(network) is None
 
 
-def test_sets_are_refused_where_they_are_not_known():
+def test_sets_are_refused_where_they_are_not_known(monkeypatch):
     timely = TIMELY(increases_at_zero=False)
     table = verdicts(timely, Network.dumbbell("10 Gb/s", ["1 us", "2 us"]))
     assert "equal RTTs only" in table.attrs["refused"]["set of equilibria"]
+    monkeypatch.setattr("ecc.cycles.closed_loop.METHODS", ())
     table = verdicts(timely, Network.dumbbell("10 Gb/s", ["1 ms"] * 2))
     assert "has no set of equilibria here: the RTT must be < 0.000275 s" in table.attrs["refused"]["set of equilibria"]
-    assert table.object.tolist() == ["cycle"]
+    assert table.object.tolist() == ["cycle", "cycle"]
 
 
 @dataclass(frozen=True)
@@ -258,13 +259,49 @@ def test_a_custom_protocol_with_a_set_has_its_rows():
 # ---- cycles, custom protocols, networks -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["Swift", "VCP", "EDN", "BBR", "TIMELY"])
-def test_protocols_without_equilibrium_have_a_row_with_the_reason(name):
+@pytest.mark.parametrize("name", ["EDN", "PEDN"])
+def test_protocols_without_equilibrium_have_their_cycle_in_both_times(name):
     table = verdicts(name)
-    row = table.iloc[0]
-    assert len(table) == 1 and row.object == "cycle" and row.time == ""
-    assert np.isnan(row.dominant) and row.stable is not True and not row.proven
-    assert row.omits == all_protocols()[name]().linear_refusal
+    assert table.time.tolist() == ["continuous", "discrete"]
+    assert set(table.object) == {"cycle"}
+    assert table.attrs["cycle_network"] == ""
+    for row in table.itertuples():
+        cycle = limit_cycle(name, time=row.time)
+        assert (row.step, row.stable) == (cycle.period, cycle.stable)
+        assert cycle.method in row.omits
+        if len(cycle.multipliers):
+            assert row.dominant == cycle.dominant
+
+
+@pytest.mark.slow
+def test_hosts_with_a_loop_for_cycles_have_them_next_to_their_equilibria():
+    table = verdicts("DCTCP")
+    cycles = table[table.object == "cycle"]
+    assert cycles.time.tolist() == ["continuous", "discrete"]
+    assert cycles.model.str.endswith("over StepMarking").all()
+    assert set(table.object) == {"equilibrium", "cycle"}
+    assert table.attrs["cycle_network"] == "10 flows, 10 Gb/s, RTT of 100 us"
+
+
+def test_a_cycle_that_is_not_found_has_a_row_with_the_reason(monkeypatch):
+    monkeypatch.setattr("ecc.cycles.closed_loop.METHODS", ())
+    table = verdicts("Swift")
+    assert table.time.tolist() == ["continuous", "discrete"]
+    assert table.stable.isna().all()
+    for time, reason in zip(table.time, table.omits, strict=True):
+        assert reason.startswith(f"Swift has no computed cycle in {time} time: no method models its kind of loop; ")
+        assert reason.endswith(all_protocols()["Swift"]().linear_refusal)
+    assert cells(table.iloc[0])[1:] == ("continuous", "cycle", "", "", "", "")
+
+
+def test_a_cycle_has_its_period_and_its_queue_in_the_row(monkeypatch):
+    values, exponent = np.array([0.9, 1e-3], complex), (-0.2, -0.05)
+    cycle = LimitCycle("random cycle", "continuous", 0.4, 2e4, 5e3, values, 1, -0.1, exponent, True, False, "a map")
+    monkeypatch.setattr("ecc.cycles.closed_loop.METHODS", (lambda *case: cycle,))
+    row = verdicts("Swift").iloc[0]
+    assert cells(row)[1:5] == ("continuous", "random cycle", "z = 0.9 per 400 ms", "yes")
+    exponent = "Lyapunov exponent -0.1 per period (-0.2 to -0.05)"
+    assert row.omits == f"queue of 20 kB ± 5 kB; {exponent}; 1 multiplier 1 along further cycles; a map"
 
 
 @dataclass(frozen=True)
@@ -348,7 +385,6 @@ def test_a_table_is_text_and_plain_data():
     plain = records(table)
     assert plain["models"][0]["dominant"] == [0.0, 0.0] and plain["models"][0]["step"] != 0.0
     assert cells(verdicts("PIQIRCP").iloc[1])[3] == "z = 0.9878 ± 0.04496j per 10 ms"
-    assert cells(verdicts("Swift").iloc[0])[1:] == ("-", "cycle", "", "", "", "")
 
 
 @pytest.mark.parametrize(
