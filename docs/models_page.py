@@ -2,7 +2,8 @@
 
 `python docs/models_page.py` computes the verdicts of all protocols (about a minute) and writes docs/models.md, the
 column "engines" of the tables in README.md and docs/protocols.md. A test compares the verdicts with the page. The
-section on disagreements shows docs/models_disagreements.json, written by `python benchmarks/verdicts_against_runs.py`.
+section on disagreements shows docs/models_disagreements.json, written by `python benchmarks/verdicts_against_runs.py`,
+and the section on cycles docs/models_cycles.json, written by `python benchmarks/cycles_against_packets.py`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from typing import Any
 
 import pandas as pd
 
+from ecc._support.display import quantity_text
 from ecc.models import TIMELY, all_protocols
 from ecc.stability import all_verdicts, verdicts
 from ecc.stability.verdict_text import HEADINGS, cells
 
 HERE = Path(__file__).parent
-PAGE, MEASURED = HERE / "models.md", HERE / "models_disagreements.json"
+PAGE, MEASURED, CYCLES_MEASURED = (
+    HERE / name for name in ("models.md", "models_disagreements.json", "models_cycles.json")
+)
 TIMES = ("continuous", "discrete", "hybrid")
 CYCLES = ("cycle", "random cycle")
 VERDICT_COLUMNS = ("protocol", "model", "time", "object", "stable", "proven")
@@ -73,7 +77,7 @@ def lines_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]
 
 
-def page(table: pd.DataFrame, measured: Any) -> str:
+def page(table: pd.DataFrame, measured: Any, cycles: Any) -> str:
     """Return docs/models.md.
 
     Parameters
@@ -82,6 +86,8 @@ def page(table: pd.DataFrame, measured: Any) -> str:
         Table from `ecc.stability.all_verdicts`.
     measured : mapping or None
         Content of docs/models_disagreements.json.
+    cycles : list or None
+        Content of docs/models_cycles.json.
     """
     head = ("protocol", *HEADINGS, "omitted")
     rows = [(f"`{name}`", *rest) for name, *rest in table_rows(table)]
@@ -103,6 +109,7 @@ def page(table: pd.DataFrame, measured: Any) -> str:
             *_disagreeing_models(table),
             *_sets(table),
             *_against_runs(measured),
+            *_cycles_against_packets(cycles),
             "## Reference networks",
             "",
             "Each network is one link with flows that last. The source names the text that gives its numbers, by "
@@ -161,8 +168,8 @@ def _opening(table: pd.DataFrame) -> list[str]:
         "| object | equilibrium, set of equilibria, cycle, or random cycle if hosts or routers draw random numbers |",
         "| dominant root | of an equilibrium in continuous time, the rightmost root [1/s]; otherwise the largest "
         "multiplier z, per step or per period of a cycle; z = 0: deviations are gone after a few periods (dead beat) |",
-        "| proven | the number of unstable roots is proven by ball arithmetic; a cycle and its multipliers, by interval "
-        "arithmetic |",
+        "| proven | the number of unstable roots is proven by ball arithmetic; a cycle with its multipliers, by "
+        "interval arithmetic |",
         "| gain margin | factor on the loop gain at which a stable model becomes unstable |",
         "| omitted | effects that the model leaves out; of a cycle, mean ± amplitude of the queue, and the method; or "
         "the reason why no cycle was found |",
@@ -269,6 +276,52 @@ def _against_runs(measured: Any) -> list[str]:
     return [*lines, ""]
 
 
+def _cycles_against_packets(measured: Any) -> list[str]:
+    """Return the section that compares computed cycles with packet runs."""
+    lines = ["## Cycles against packets", ""]
+    if measured is None:
+        return [*lines, "This copy of the page was made without `python benchmarks/cycles_against_packets.py`.", ""]
+    agreeing = sum(bool(row["agrees"]) and all(value is True for value in row["agrees"]) for row in measured)
+    lines += [
+        "The cycle of each row of the table of verdicts, and the cycle of packet runs on the same network, which "
+        "`ecc.stability.measured_cycle` finds with the decay of disturbances. The amplitude is half of the "
+        "peak-to-peak range of the queue, and the multiplier the largest modulus, which in packets has a standard "
+        "error. The last column has three answers: period within 3 %, amplitude within 3 %, and modulus within 0.1; "
+        f'"-" means that one of the two values does not exist. Of {len(measured)} rows, {agreeing} agree in all three. '
+        "`python benchmarks/cycles_against_packets.py` measures them.",
+        "",
+    ]
+    rows = []
+    for row in measured:
+        start = (f"`{row['protocol']}`", row["time"])
+        if row["reason"]:
+            rows.append((*start, "", "", "", "", "", row["reason"].replace("|", "\\|")))
+            continue
+        period, amplitude, deviation = row["period"], row["amplitude"], row["deviation"]
+        computed, packets, error = row["multiplier"]
+        spread = "" if error is None or packets is None else f" ± {error:.2g}"
+        rows.append(
+            (
+                *start,
+                f"{_number(period[0])} s / {_number(period[1])} s",
+                "" if deviation[0] is None else f"{deviation[0]:+.1f} %",
+                f"{_size(amplitude[0])} / {_size(amplitude[1])}",
+                "" if deviation[1] is None else f"{deviation[1]:+.1f} %",
+                f"{_number(computed) or '-'} / {_number(packets) or '-'}{spread}",
+                ", ".join({True: "yes", False: "no", None: "-"}[value] for value in row["agrees"]),
+            )
+        )
+    head = (
+        "protocol", "time", "period, computed / packets", "deviation", "amplitude, computed / packets", "deviation",
+        "multiplier, computed / packets", "agree",
+    )  # fmt: skip
+    return [*lines, *lines_of(head, rows), ""]
+
+
+def _size(value: Any) -> str:
+    return "-" if value is None else quantity_text(value, "bytes")
+
+
 def _number(value: Any) -> str:
     if value is None:
         return ""
@@ -334,8 +387,10 @@ def with_engines(text: str, table: pd.DataFrame) -> str:
 def write() -> None:
     """Write the page and the columns."""
     table = all_verdicts(progress=lambda step: print(f"{step.share:4.0%} {step}", file=sys.stderr))
-    measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else None
-    PAGE.write_text(page(table, measured), encoding="utf-8")
+    measured, cycles = (
+        json.loads(path.read_text(encoding="utf-8")) if path.exists() else None for path in (MEASURED, CYCLES_MEASURED)
+    )
+    PAGE.write_text(page(table, measured, cycles), encoding="utf-8")
     for path in (HERE.parent / "README.md", HERE / "protocols.md"):
         path.write_text(with_engines(path.read_text(encoding="utf-8"), table), encoding="utf-8")
 

@@ -62,6 +62,21 @@ def test_disagreements_are_those_that_were_measured():
     assert "\n".join(PAGE["_against_runs"](content)) in TEXT
 
 
+def test_cycles_against_packets_are_those_that_were_measured():
+    rows = json.loads(PAGE["CYCLES_MEASURED"].read_text(encoding="utf-8"))
+    assert "\n".join(PAGE["_cycles_against_packets"](rows)) in TEXT
+    of_two = {row["protocol"]: row for row in rows if row["time"] == "discrete"}["NewReno"]
+    assert of_two["agrees"] == [True, True, True]
+    assert of_two["multiplier"][0] == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_cycle_that_was_not_found_has_a_row_with_the_reason():
+    row = {"protocol": "EDN", "time": "discrete", "agrees": None, "reason": "packets: no periodic motion was found"}
+    lines = PAGE["_cycles_against_packets"]([row])
+    assert "| `EDN` | discrete |  |  |  |  |  | packets: no periodic motion was found |" in lines
+    assert any("Of 1 rows, 0 agree" in line for line in lines)
+
+
 def test_disagreements_have_a_row_with_their_measured_cause():
     row = {
         "protocol": "FAST",

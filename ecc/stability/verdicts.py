@@ -96,9 +96,9 @@ def verdicts(
         "cycle" or "random cycle" (`dominant` is its multiplier per period; without one, `omits` has the reason);
         `dominant`, the dominant root [1/s], or multiplier per step, complex; `step`, the length of a step, or of a
         period of a cycle [s], nan for equilibria in continuous time; `stable`; `proven`, whether ball or interval
-        arithmetic proves it; `margin`, the gain margin of the loop opened at the routers, nan if it is not defined; `omits`, the effects
-        that the model leaves out, and the method of a cycle. `attrs["network"]` has the network as text,
-        `attrs["cycle_network"]` that of the cycles, "" without a `cycle_loop`, `attrs["source"]` the source of a
+        arithmetic proves it; `margin`, the gain margin of the loop opened at the routers, nan if it is not defined;
+        `omits`, the effects that the model leaves out, and the method of a cycle. `attrs["network"]` has the network as
+        text, `attrs["cycle_network"]` that of the cycles, "" without a `cycle_loop`, `attrs["source"]` the source of a
         reference loop, `attrs["set"]` the members of a set of equilibria and the effect of the laws next to it, and
         `attrs["refused"]` the reason why a model does not exist, by model and time.
 
