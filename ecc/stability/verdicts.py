@@ -273,7 +273,7 @@ def _cycle_rows(
         if progress is not None:
             progress(Step(f"cycle of {label}, {time} time"))
         try:
-            rows.append(_of_cycle(label, limit_cycle(loop, network, time)))
+            rows.append(_of_cycle(label, limit_cycle(loop, network, time, certify=time == "discrete")))
         except (ValueError, TypeError, EccError) as error:
             rows.append(_Row(label, time, "cycle", omits="; ".join(filter(None, (str(error), refusal)))))
     return rows
