@@ -4,8 +4,8 @@
 
 takes each protocol of `ecc.models` whose verdicts have a cycle, on the network of its cycle, in continuous and in
 discrete time, and `ecc.stability.measured_cycle` of packet runs there. Rows of other protocols in the output are kept.
-If the computed cycle has k periods of the packets' cycle, its period is divided by k, and the modulus of its multiplier
-is taken to the power 1/k. The output is docs/models_cycles.json, a list of objects
+If the computed cycle has k <= 10 periods of the packets' cycle, its period is divided by k, and the modulus of its
+multiplier is taken to the power 1/k. The output is docs/models_cycles.json, a list of objects
 
     protocol      class name
     time          "continuous" or "discrete": the time of the computed cycle
@@ -17,6 +17,7 @@ is taken to the power 1/k. The output is docs/models_cycles.json, a list of obje
     deviation     [of the period, of the amplitude], %
     agrees        [period within 3 %, amplitude within 3 %, multiplier within 0.1]; null: not comparable
     reason        reason why one of the cycles was not found; "" otherwise
+    note          note of the computed cycle on packets; "" without one, or if all agree
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from ecc.stability import LimitCycle, limit_cycle, measured_cycle
 OUTPUT = Path(__file__).parents[1] / "docs" / "models_cycles.json"
 TIMES = ("continuous", "discrete")
 MAX_SHARE, MAX_MULTIPLIER = 3.0, 0.1  # %; modulus
+MAX_PERIODS = 10
 
 
 def has_cycle(name: str) -> bool:
@@ -62,6 +64,7 @@ def standard_error(cycle: LimitCycle) -> float | None:
 def compared(name: str, time: str, computed: LimitCycle, packets: LimitCycle) -> dict[str, Any]:
     """Return the row of two cycles."""
     count = max(round(computed.period / packets.period), 1)
+    count = count if count <= MAX_PERIODS else 1
     periods = [computed.period / count, packets.period]
     size = modulus(computed)
     sizes = [None if size is None else size ** (1.0 / count), modulus(packets)]
@@ -83,12 +86,14 @@ def compared(name: str, time: str, computed: LimitCycle, packets: LimitCycle) ->
         "deviation": deviation,
         "agrees": agrees,
         "reason": "",
+        "note": "" if all(agrees) else "; ".join(note for note in computed.notes if "packet" in note.split(" ", 1)[-1]),
     }
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
     """Return the rows of a protocol, one for each time."""
     nothing = {"divided": 1, "period": None, "amplitude": None, "multiplier": None, "deviation": None, "agrees": None}
+    nothing["note"] = ""
     try:
         packets = measured_cycle(name)
     except EccError as error:

@@ -286,7 +286,7 @@ def _cycles_against_packets(measured: Any) -> list[str]:
         "The cycle of each row of the table of verdicts, and the cycle of packet runs on the same network, which "
         "`ecc.stability.measured_cycle` finds with the decay of disturbances. The amplitude is half of the "
         "peak-to-peak range of the queue, and the multiplier the largest modulus, which in packets has a standard "
-        "error. The last column has three answers: period within 3 %, amplitude within 3 %, and modulus within 0.1; "
+        "error. The agreement has three answers: period within 3 %, amplitude within 3 %, and modulus within 0.1; "
         f'"-" means that one of the two values does not exist. Of {len(measured)} rows, {agreeing} agree in all three. '
         "`python benchmarks/cycles_against_packets.py` measures them.",
         "",
@@ -295,7 +295,7 @@ def _cycles_against_packets(measured: Any) -> list[str]:
     for row in measured:
         start = (f"`{row['protocol']}`", row["time"])
         if row["reason"]:
-            rows.append((*start, "", "", "", "", "", row["reason"].replace("|", "\\|")))
+            rows.append((*start, "", "", "", "", "", "", row["reason"].replace("|", "\\|")))
             continue
         period, amplitude, deviation = row["period"], row["amplitude"], row["deviation"]
         computed, packets, error = row["multiplier"]
@@ -309,11 +309,12 @@ def _cycles_against_packets(measured: Any) -> list[str]:
                 "" if deviation[1] is None else f"{deviation[1]:+.1f} %",
                 f"{_number(computed) or '-'} / {_number(packets) or '-'}{spread}",
                 ", ".join({True: "yes", False: "no", None: "-"}[value] for value in row["agrees"]),
+                row["note"].replace("|", "\\|"),
             )
         )
     head = (
         "protocol", "time", "period, computed / packets", "deviation", "amplitude, computed / packets", "deviation",
-        "multiplier, computed / packets", "agree",
+        "multiplier, computed / packets", "agree", "note of the computed cycle, or reason without one",
     )  # fmt: skip
     return [*lines, *lines_of(head, rows), ""]
 

@@ -73,7 +73,7 @@ def test_cycles_against_packets_are_those_that_were_measured():
 def test_a_cycle_that_was_not_found_has_a_row_with_the_reason():
     row = {"protocol": "EDN", "time": "discrete", "agrees": None, "reason": "packets: no periodic motion was found"}
     lines = PAGE["_cycles_against_packets"]([row])
-    assert "| `EDN` | discrete |  |  |  |  |  | packets: no periodic motion was found |" in lines
+    assert "| `EDN` | discrete |  |  |  |  |  |  | packets: no periodic motion was found |" in lines
     assert any("Of 1 rows, 0 agree" in line for line in lines)
 
 
