@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from math import inf, isnan, log, nan
+from math import exp, inf, isnan, log, nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -288,8 +288,17 @@ def _of_cycle(label: str, cycle: LimitCycle) -> _Row:
         exponent = f"Lyapunov exponent {cycle.exponent:.4g} per period ({low:.4g} to {high:.4g})"
     along = f"{cycle.along} multiplier{'s' * (cycle.along > 1)} 1 along further cycles" if cycle.along else ""
     omits = "; ".join(filter(None, ("" if isnan(cycle.mean) else size, exponent, along, cycle.method, *cycle.notes)))
-    dominant, step, stable = cycle.dominant, cycle.period, cycle.stable
-    return _Row(label, cycle.time, cycle.object, dominant, step, stable, cycle.proven, nan, omits)
+    dominant = _multiplier(cycle)
+    return _Row(label, cycle.time, cycle.object, dominant, cycle.period, cycle.stable, cycle.proven, nan, omits)
+
+
+def _multiplier(cycle: LimitCycle) -> complex:
+    """Return the dominant multiplier; without one, the mean growth of a random cycle, or 1 along further cycles."""
+    if len(cycle.multipliers):
+        return cycle.dominant
+    if not isnan(cycle.exponent):
+        return complex(exp(cycle.exponent))
+    return complex(1.0) if cycle.along else complex(nan, nan)
 
 
 def _systems(
