@@ -314,10 +314,11 @@ def _cycles_against_packets(measured: Any) -> list[str]:
                 row["note"].replace("|", "\\|"),
             )
         )
+    pair = "computed / packets"
     head = (
-        "protocol", "time", "period, computed / packets", "deviation", "amplitude, computed / packets", "deviation",
-        "multiplier, computed / packets", "agree", "note of the computed cycle, or reason without one",
-    )  # fmt: skip
+        *("protocol", "time", f"period, {pair}", "deviation", f"amplitude, {pair}", "deviation", f"multiplier, {pair}"),
+        *("agree", "note of the computed cycle, or reason without one"),
+    )
     return [*lines, *lines_of(head, rows), ""]
 
 

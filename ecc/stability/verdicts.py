@@ -116,7 +116,7 @@ def verdicts(
     import pandas as pd
 
     loop, source = named_protocol(protocol), ""
-    cycle = cycle_case(loop) if network is None and isinstance(loop, Protocol) and loop.cycle_loop is not None else None
+    cycle = cycle_case(loop) if network is None and _has_own_cycle(loop) else None
     if network is None:
         loop, network = reference_case(loop)
         host = host_of(loop)
@@ -396,6 +396,16 @@ def _label(subject: Protocol | ProtocolAssignment, clocking: str | None) -> str:
         return str(kind)
     over = dict.fromkeys(type(queue).__name__ for queue in subject.protocols if not queue.has_hosts())
     return f"{kind} over {', '.join(over)}"
+
+
+def _has_own_cycle(loop: Protocol | ProtocolAssignment) -> bool:
+    """Return whether hosts declare the network of a cycle, and have neither an equilibrium nor a set of them alone."""
+    if not isinstance(loop, Protocol) or loop.cycle_loop is None or not _has_no_equilibrium(loop):
+        return False
+    try:
+        return loop.equilibrium_set(case_on(loop, loop.reference_loop)[1]) is None
+    except LinearizationError:
+        return True
 
 
 def _has_no_equilibrium(subject: Protocol | ProtocolAssignment) -> bool:

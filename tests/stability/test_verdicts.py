@@ -283,6 +283,11 @@ def test_hosts_with_a_loop_for_cycles_have_them_next_to_their_equilibria():
     assert table.attrs["cycle_network"] == "10 flows, 10 Gb/s, RTT of 100 us"
 
 
+@pytest.mark.parametrize("protocol", [PatchedTIMELY(), TIMELY(increases_at_zero=False)])
+def test_variants_with_equilibria_have_no_cycle(protocol):
+    assert not set(verdicts(protocol).object) & {"cycle", "random cycle"}
+
+
 def test_a_cycle_that_is_not_found_has_a_row_with_the_reason(monkeypatch):
     monkeypatch.setattr("ecc.cycles.closed_loop.METHODS", ())
     table = verdicts("Swift")
