@@ -370,6 +370,21 @@ TOPICS = (
 )
 
 
+CYCLES = ("bbr_cycle", "tcp_sawtooth")
+"""Topics of limit cycles, which modules of `ecc.cycles` share."""
+
+
+@pytest.mark.parametrize("topic", CYCLES)
+def test_a_topic_of_cycles_has_one_name_in_four_places(topic):
+    for path in (
+        f"docs/{topic}.md",
+        f"ecc/claims/entries/open/{topic}.toml",
+        f"ecc/claims/checks/open/{topic}.py",
+        f"tests/claims/test_{topic}.py",
+    ):
+        assert (ROOT / path).is_file(), path
+
+
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_topic_has_one_name_in_five_places(topic):
     """Its page, its module, its entries of the ledger, their check, and its tests."""
@@ -390,7 +405,7 @@ def test_topics_are_all_there_are():
     """
     entries = {path.stem for path in ROOT.glob("ecc/claims/entries/open/*.toml")} - {"answers"}
     checks = {path.stem for path in ROOT.glob("ecc/claims/checks/open/[a-z]*.py")} - {"replays"}
-    assert entries == checks == set(TOPICS)
+    assert entries == checks == {*TOPICS, *CYCLES}
 
 
 def test_the_transports_of_all_protocols_are_those_of_the_page():

@@ -54,7 +54,7 @@ MODULES = (
     "open.rtt_distributions",
     "open.rtt_estimates",
     "open.bbr_cycle",
-    "open.sawtooth",
+    "open.tcp_sawtooth",
     "open.theorem_registry",
     "open.varying_delays",
     "theorems.convergence",

@@ -132,13 +132,13 @@ class StateMachine(NamedTuple):
         and sets `env.rate` [bit/s] and `env.window` [bit] (`FluidEnv`). `header` has no fields.
     state : type
         Dataclass of float fields: the fields of `flow`, with their initial values.
-    cycle : ProbingCycle or None
+    probing_cycle : ProbingCycle or None
         Cycle of the machine, by fields of `state`, for its multipliers (`ecc.cycles.probing`). None: not declared.
     """
 
     on_step: Callable[[Any, Any, Any, Any], None]
     state: type
-    cycle: ProbingCycle | None = None
+    probing_cycle: ProbingCycle | None = None
 
 
 FluidForm = SampledPrices | SteppedRates | GrantedWindows | StateMachine

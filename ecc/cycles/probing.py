@@ -196,11 +196,11 @@ class _Fluid:
         begun = max(flow.start for flow in network.flows)
         prepared = self._prepared(begun + 2.0 * self.step)
         pairs = [(flow, p.fluid_form) for flow, p in enumerate(prepared.problem.protocols)]
-        machines = [(g, form) for g, form in pairs if isinstance(form, StateMachine) and form.cycle is not None]
+        machines = [(g, form) for g, form in pairs if isinstance(form, StateMachine) and form.probing_cycle is not None]
         if not machines:
             raise LinearizationError("it has no state machine with a cycle as fluid")
         self.groups = [g for g, _ in machines]
-        cycles = [form.cycle for _, form in machines if form.cycle is not None]
+        cycles = [form.probing_cycle for _, form in machines if form.probing_cycle is not None]
         self.fields = [tuple(cycle.memory.values()) for cycle in cycles]
         self.form = cycles[0]
         names = [name for entries in self.fields for names in entries for name in names]

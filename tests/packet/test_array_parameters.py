@@ -138,7 +138,7 @@ def test_scenario_files_and_labels_have_arrays():
     assert scenario.protocol == Policy(weights=[1.0, 2.0]) and hash(scenario.protocol) == hash(Policy((1.0, 2.0)))
     assert "weights = [\n    1.0,\n    2.0,\n]" in scenario.to_toml()
     assert ecc.Scenario.from_toml(scenario.to_toml()) == scenario
-    assert repr(scenario.protocol) == "Policy(weights=(1.0, 2.0), scale=1.0)"
+    assert repr(scenario.protocol) == "Policy(weights=(1.0, 2.0))"
     assert label(scenario.protocol) == "Policy(weights = (1, 2))"
     assert label(Policy(tuple(range(100)))) == "Policy(weights = (0, 1, 2, 3, ... 100 entries))"
 

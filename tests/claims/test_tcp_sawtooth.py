@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.claims.checks.open.sawtooth import decay, differences, loss_ratio, overflows, reductions, shared
+from ecc.claims.checks.open.tcp_sawtooth import decay, differences, loss_ratio, overflows, reductions, shared
 from ecc.models import NewReno
 
 
