@@ -3,13 +3,13 @@
     python benchmarks/cycles_against_packets.py [PROTOCOL ...]
 
 takes each protocol of `ecc.models` whose verdicts have a cycle, on the network of its cycle, in continuous and in
-discrete time, and `ecc.stability.measured_cycle` of packet runs there. Rows of other protocols in the output are kept.
-If the computed cycle has k <= 10 periods of the packets' cycle, its period is divided by k, and the modulus of its
-multiplier is taken to the power 1/k. The output is docs/models_cycles.json, a list of objects
+discrete time, and `ecc.stability.measured_cycle` of packet runs there. It looks for the motion whose period is nearest
+to the computed one, and without one for the shortest motion that repeats. Rows of other protocols in the output are
+kept. If rows disagree, two experiments look for the cause: the fluid run of the same time, and packets four times
+smaller, with the cycle computed for them, too. The output is docs/models_cycles.json, a list of objects
 
     protocol      class name
     time          "continuous" or "discrete": the time of the computed cycle
-    divided       number k of periods of the packets' cycle in the computed one
     period        [computed, packets], s
     amplitude     [computed, packets] of the queue, half of peak to peak, bytes
     multiplier    [computed, packets, standard error], the largest moduli, and the larger error of the modes of the
@@ -18,26 +18,38 @@ multiplier is taken to the power 1/k. The output is docs/models_cycles.json, a l
     agrees        [period within 3 %, amplitude within 3 %, multiplier within 0.1]; null: not comparable
     reason        reason why one of the cycles was not found; "" otherwise
     note          note of the computed cycle on packets; "" without one, or if all agree
+    smaller       deviations [of the period %, of the amplitude %, of the modulus] with packets four times smaller, or
+                  the reason why they are not known; null if all agree
+    fluid         the same for the computed cycle and the fluid run of its time
+    cause         cause of each difference; "" if all agree
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ecc.cycles.reference_cases import cycle_case, named_protocol
 from ecc.errors import EccError
 from ecc.models import all_protocols
+from ecc.network.network import Network
 from ecc.stability import LimitCycle, limit_cycle, measured_cycle
 
 OUTPUT = Path(__file__).parents[1] / "docs" / "models_cycles.json"
 TIMES = ("continuous", "discrete")
 MAX_SHARE, MAX_MULTIPLIER = 3.0, 0.1  # %; modulus
-MAX_PERIODS = 10
+SMALLER = 4
+QUANTITIES = ("period", "amplitude", "multiplier")
+GRANULARITY = "granularity of packets, as packets four times smaller agree"
+LEFT_OUT = "an effect that the model leaves out, as its fluid run agrees"
+UNKNOWN = "not found"
 
 
 def has_cycle(name: str) -> bool:
@@ -61,50 +73,92 @@ def standard_error(cycle: LimitCycle) -> float | None:
     return max(finite) if finite else None
 
 
-def compared(name: str, time: str, computed: LimitCycle, packets: LimitCycle) -> dict[str, Any]:
-    """Return the row of two cycles."""
-    count = max(round(computed.period / packets.period), 1)
-    count = count if count <= MAX_PERIODS else 1
-    periods = [computed.period / count, packets.period]
-    size = modulus(computed)
-    sizes = [None if size is None else size ** (1.0 / count), modulus(packets)]
-    amplitudes = [computed.amplitude, packets.amplitude]
-    deviation = [
-        100.0 * (mine / theirs - 1.0) if isfinite(mine) and theirs > 0.0 else None
-        for mine, theirs in (periods, amplitudes)
-    ]
-    agrees = [None if value is None else abs(value) <= MAX_SHARE for value in deviation]
-    known = [value for value in sizes if value is not None]
-    agrees.append(abs(known[0] - known[1]) <= MAX_MULTIPLIER if len(known) == 2 else None)
+def measured(loop: Any, network: Network, computed: LimitCycle, **engine: str) -> LimitCycle:
+    """Return the motion of runs whose period is nearest to the computed one, or the shortest that repeats."""
+    try:
+        return measured_cycle(loop, network, near=computed.period, **engine)
+    except EccError:
+        return measured_cycle(loop, network, **engine)
+
+
+def deviations(computed: LimitCycle, runs: LimitCycle) -> list[float | None]:
+    """Return the deviations of period and amplitude [%] and of the modulus of the multiplier."""
+    pairs = [(computed.period, runs.period), (computed.amplitude, runs.amplitude)]
+    found = [100.0 * (mine / theirs - 1.0) if isfinite(mine) and theirs > 0.0 else None for mine, theirs in pairs]
+    sizes = [modulus(computed), modulus(runs)]
+    return [*found, sizes[0] - sizes[1] if sizes[0] is not None and sizes[1] is not None else None]
+
+
+def is_small(quantity: str, deviation: float | None) -> bool | None:
+    """Return whether a deviation is within its limit; None without one."""
+    limit = MAX_MULTIPLIER if quantity == "multiplier" else MAX_SHARE
+    return None if deviation is None else abs(deviation) <= limit
+
+
+def experiment(run: Callable[[], tuple[LimitCycle, LimitCycle]]) -> list[float | None] | str:
+    """Return the deviations of a computed cycle from that of runs, or the reason why they are not known."""
+    try:
+        return deviations(*run())
+    except EccError as error:
+        return str(error).split(":")[-1].strip()
+
+
+def experiments(loop: Any, network: Network, time: str, computed: LimitCycle) -> dict[str, Any]:
+    """Return the deviations with packets four times smaller, and those from the fluid of the same time."""
+
+    def with_smaller() -> tuple[LimitCycle, LimitCycle]:
+        flows = [replace(flow, packet_size=max(40, int(flow.mean_packet // SMALLER))) for flow in network.flows]
+        smaller = network.with_flows(flows)
+        own = limit_cycle(loop, smaller, time)
+        return own, measured(loop, smaller, own)
+
     return {
-        "protocol": name,
-        "time": time,
-        "divided": count,
-        "period": periods,
-        "amplitude": [value if isfinite(value) else None for value in amplitudes],
-        "multiplier": [*sizes, standard_error(packets)],
-        "deviation": deviation,
-        "agrees": agrees,
-        "reason": "",
-        "note": "" if all(agrees) else "; ".join(note for note in computed.notes if "packet" in note.split(" ", 1)[-1]),
+        "smaller": experiment(with_smaller),
+        "fluid": experiment(lambda: (computed, measured(loop, network, computed, engine="fluid", time=time))),
     }
 
 
-def rows_of(name: str) -> list[dict[str, Any]]:
-    """Return the rows of a protocol, one for each time."""
-    nothing = {"divided": 1, "period": None, "amplitude": None, "multiplier": None, "deviation": None, "agrees": None}
-    nothing["note"] = ""
+def cause(row: dict[str, Any]) -> str:
+    """Return the cause of each difference, from the experiments."""
+    known = {name: row[name] if isinstance(row[name], list) else [None] * 3 for name in ("smaller", "fluid")}
+    by_cause: dict[str, list[str]] = {}
+    for quantity, agrees, *found in zip(QUANTITIES, row["agrees"], known["smaller"], known["fluid"], strict=True):
+        if agrees is False:
+            with_smaller, with_fluid = (is_small(quantity, value) for value in found)
+            text = GRANULARITY if with_smaller else LEFT_OUT if with_fluid else UNKNOWN
+            by_cause.setdefault(text, []).append(quantity)
+    return "; ".join(f"{', '.join(names)}: {text}" for text, names in by_cause.items())
+
+
+def row_of(name: str, time: str) -> dict[str, Any]:
+    """Return the row of a protocol in one time."""
+    row: dict[str, Any] = dict.fromkeys(
+        ("period", "amplitude", "multiplier", "deviation", "agrees", "smaller", "fluid")
+    )
+    row = {"protocol": name, "time": time, **row, "reason": "", "note": "", "cause": ""}
+    loop, network = cycle_case(named_protocol(name))
     try:
-        packets = measured_cycle(name)
+        computed = limit_cycle(loop, network, time)
     except EccError as error:
-        return [{"protocol": name, "time": time, **nothing, "reason": f"packets: {error}"} for time in TIMES]
-    rows = []
-    for time in TIMES:
-        try:
-            rows.append(compared(name, time, limit_cycle(name, time=time), packets))
-        except EccError as error:
-            rows.append({"protocol": name, "time": time, **nothing, "reason": str(error)})
-    return rows
+        return row | {"reason": str(error).split(": ")[0]}
+    try:
+        packets = measured(loop, network, computed)
+    except EccError as error:
+        return row | {"reason": f"packets: {error}"}
+    found = deviations(computed, packets)
+    agrees = [is_small(*pair) for pair in zip(QUANTITIES, found, strict=True)]
+    row |= {
+        "period": [computed.period, packets.period],
+        "amplitude": [value if isfinite(value) else None for value in (computed.amplitude, packets.amplitude)],
+        "multiplier": [modulus(computed), modulus(packets), standard_error(packets)],
+        "deviation": found[:2],
+        "agrees": agrees,
+    }
+    if not all(agrees):
+        row["note"] = "; ".join(note for note in computed.notes if "packet" in note.split(" ", 1)[-1])
+        row |= experiments(loop, network, time, computed)
+        row["cause"] = cause(row)
+    return row
 
 
 def rounded(value: Any) -> Any:
@@ -121,7 +175,7 @@ def main(names: list[str]) -> None:
     table = json.loads(OUTPUT.read_text(encoding="utf-8")) if OUTPUT.exists() else []
     order = [name for name in all_protocols() if has_cycle(name)]
     for name in names or order:
-        table = [row for row in table if row["protocol"] != name] + [rounded(row) for row in rows_of(name)]
+        table = [row for row in table if row["protocol"] != name] + [rounded(row_of(name, time)) for time in TIMES]
         table.sort(key=lambda row: order.index(row["protocol"]))
         OUTPUT.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
         for row in table:

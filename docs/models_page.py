@@ -284,13 +284,16 @@ def _cycles_against_packets(measured: Any) -> list[str]:
     if measured is None:
         return [*lines, "This copy of the page was made without `python benchmarks/cycles_against_packets.py`.", ""]
     agreeing = sum(bool(row["agrees"]) and all(value is True for value in row["agrees"]) for row in measured)
+    unknown = sum("not found" in row["cause"] for row in measured)
     lines += [
         "The cycle of each row of the table of verdicts, and the cycle of packet runs on the same network, which "
         "`ecc.stability.measured_cycle` finds with the decay of disturbances. The amplitude is half of the "
         "peak-to-peak range of the queue, and the multiplier the largest modulus, which in packets has a standard "
         "error. The agreement has three answers: period within 3 %, amplitude within 3 %, and modulus within 0.1; "
         f'"-" means that one of the two values does not exist. Of {len(measured)} rows, {agreeing} agree in all three. '
-        "`python benchmarks/cycles_against_packets.py` measures them.",
+        "`python benchmarks/cycles_against_packets.py` measures them. Two experiments look for the cause of a "
+        "difference: packets four times smaller, and the fluid run of the same time. Either is the cause if the "
+        f"quantity agrees there within the same limits. {unknown} rows have a difference without a cause.",
         "",
     ]
     rows = []
@@ -311,15 +314,26 @@ def _cycles_against_packets(measured: Any) -> list[str]:
                 "" if deviation[1] is None else f"{deviation[1]:+.1f} %",
                 f"{_number(computed) or '-'} / {_number(packets) or '-'}{spread}",
                 ", ".join({True: "yes", False: "no", None: "-"}[value] for value in row["agrees"]),
-                row["note"].replace("|", "\\|"),
+                "; ".join(filter(None, (row["cause"], *_experiments(row), row["note"]))).replace("|", "\\|"),
             )
         )
     pair = "computed / packets"
     head = (
         *("protocol", "time", f"period, {pair}", "deviation", f"amplitude, {pair}", "deviation", f"multiplier, {pair}"),
-        *("agree", "note of the computed cycle, or reason without one"),
+        *("agree", "cause of the difference, and note of the computed cycle; or reason without one"),
     )
     return [*lines, *lines_of(head, rows), ""]
+
+
+def _experiments(row: Any) -> list[str]:
+    """Return the deviations in the experiments on a row."""
+    texts = []
+    for name, key in (("with packets four times smaller", "smaller"), ("from the fluid run", "fluid")):
+        if isinstance(row[key], list) and any(value is not None for value in row[key]):
+            units = ("{:+.1f} %", "{:+.1f} %", "{:+.2f}")
+            found = ["-" if value is None else unit.format(value) for unit, value in zip(units, row[key], strict=True)]
+            texts.append(f"deviations {name} are {', '.join(found)}")
+    return texts
 
 
 def _size(value: Any) -> str:

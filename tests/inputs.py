@@ -157,6 +157,7 @@ def good() -> dict[str, Any]:
         "z": [1j],
         "k": 2,
         "period": 0.7,
+        "near": "100 ms",
         "seed": 1,
         "rate": "1 Mb/s",
         "data": b"\0" * 64,

@@ -72,9 +72,31 @@ def test_cycles_against_packets_are_those_that_were_measured():
 
 def test_a_cycle_that_was_not_found_has_a_row_with_the_reason():
     row = {"protocol": "EDN", "time": "discrete", "agrees": None, "reason": "packets: no periodic motion was found"}
-    lines = PAGE["_cycles_against_packets"]([row])
+    lines = PAGE["_cycles_against_packets"]([{**row, "cause": ""}])
     assert "| `EDN` | discrete |  |  |  |  |  |  | packets: no periodic motion was found |" in lines
     assert any("Of 1 rows, 0 agree" in line for line in lines)
+
+
+def test_a_cycle_that_differs_from_packets_has_the_causes_and_the_experiments():
+    row = {
+        "protocol": "EDN",
+        "time": "discrete",
+        "period": [0.2, 0.6],
+        "amplitude": [3000.0, 6000.0],
+        "multiplier": [None, 0.1, None],
+        "deviation": [-66.7, -50.0],
+        "agrees": [False, False, None],
+        "reason": "",
+        "note": "hosts wait",
+        "smaller": "the queue is constant",
+        "fluid": [-0.2, 0.04, None],
+        "cause": "period: not found",
+    }
+    (cells,) = [line for line in PAGE["_cycles_against_packets"]([row]) if line.startswith("| `EDN`")]
+    assert cells.endswith(
+        "| no, no, - | period: not found; deviations from the fluid run are -0.2 %, +0.0 %, -; hosts wait |"
+    )
+    assert any("1 rows have a difference without a cause" in line for line in PAGE["_cycles_against_packets"]([row]))
 
 
 def test_disagreements_have_a_row_with_their_measured_cause():

@@ -672,7 +672,7 @@ class Protocol:
     def probing_cycle(self) -> ProbingCycle | None:
         """The cycle of hosts that probe, by fields of `FlowState`; None: they do not, or it is not declared.
 
-        A class attribute of this name applies to all variants. The cycle of the fluid is in `StateMachine.cycle`.
+        A class attribute of this name applies to all variants. `StateMachine.probing_cycle` has the cycle of the fluid.
         """
         return None
 

@@ -20,11 +20,22 @@ from numpy.typing import NDArray
 
 from ecc import fluid, packet
 from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import Quantity, as_time
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
 from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.reference_cases import cycle_case, named_protocol
-from ecc.cycles.signals import ReturnMap, Sections, bin_means, dead_beat, fitted_map, period_of, profiles, sections_of
+from ecc.cycles.signals import (
+    MIN_PERIODS,
+    ReturnMap,
+    Sections,
+    bin_means,
+    dead_beat,
+    fitted_map,
+    period_of,
+    profiles,
+    sections_of,
+)
 from ecc.errors import ConvergenceError, EccError, LinearizationError
 from ecc.network.impairments import CapacitySchedule
 from ecc.network.network import Network
@@ -75,6 +86,8 @@ class _Case:
     engine: str
     time: str
     seed: int
+    near: float | None = None
+    """Approximate period [s]; None: the shortest one."""
 
     def run(self, duration: float, step: float, later: Sequence[float] = (), cut: Any = None, seed: int = 0) -> _Series:
         """Return the samples of a run with later starts of flows [s] and a cut of the capacity."""
@@ -144,6 +157,8 @@ def measured_cycle(
     engine: str = "packet",
     time: str = "continuous",
     seed: int = 1,
+    *,
+    near: Quantity | None = None,
 ) -> LimitCycle:
     """Return the limit cycle that runs show, with multipliers from the decay of disturbances.
 
@@ -159,6 +174,9 @@ def measured_cycle(
         "continuous" or "discrete", of the fluid.
     seed : int, optional
         Seed of the first packet run.
+    near : float, s, > 0, optional
+        Approximate period, for example that of `limit_cycle`: shorter and longer motions by more than a third are not
+        considered. None: the shortest motion that repeats.
 
     Returns
     -------
@@ -194,7 +212,8 @@ def measured_cycle(
     loop = named_protocol(protocol)
     if network is None:
         loop, network = cycle_case(loop)
-    return _observe(_Case(loop, network, engine, time, seed))
+    period = None if near is None else as_time(near, "near", positive=True)
+    return _observe(_Case(loop, network, engine, time, seed, period))
 
 
 def _observe(case: _Case) -> LimitCycle:
@@ -265,8 +284,8 @@ def _settled(case: _Case) -> _Cycle:
     """
     rtt = float(case.network.rtts.max())
     packet_bits = 8.0 * float(np.mean([flow.mean_packet for flow in case.network.flows]))
-    length = _FIRST_RTTS * rtt
-    longest = _FIRST_RTTS * _GROWTH**4 * rtt
+    length = max(_FIRST_RTTS * rtt, 0.0 if case.near is None else 4.0 * MIN_PERIODS * case.near)
+    longest = _GROWTH**4 * length
     if case.engine == "packet":
         longest = min(longest, max(_MAX_PACKETS * packet_bits / case.capacity, length))
     ends = ""
@@ -274,7 +293,8 @@ def _settled(case: _Case) -> _Cycle:
         step = max(rtt / _SAMPLES_PER_RTT, length / _MAX_SAMPLES)
         series = case.run(length, step)
         half = series.signal[len(series.queue) // 2 :]
-        period = period_of(half, _CORRELATION[case.engine]) * step
+        near = None if case.near is None else case.near / step
+        period = period_of(half, _CORRELATION[case.engine], near) * step
         late = series.queue[len(series.queue) // 2 :]
         ends = (
             f"in the last half of a run of {length:.4g} s the queue is from {late.min():.4g} to {late.max():.4g} bytes"

@@ -3,8 +3,7 @@
 The period is the lag with the largest correlation. A section is the time at which the signal agrees best with one
 period of itself (the template): the phase condition of periodic orbits, which needs no choice of a level and holds for
 signals with several corners per period. Deviations of successive periods from the template are mapped to each other by
-a linear map, fitted by least squares (dynamic mode decomposition; Schmid, J. Fluid Mech. 656, 2010, is the usual
-reference and was not read).
+a linear map, fitted by least squares (dynamic mode decomposition).
 """
 
 from __future__ import annotations
@@ -15,13 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 
-__all__ = ["ReturnMap", "Sections", "bin_means", "dead_beat", "fitted_map", "period_of", "profiles", "sections_of"]
+__all__ = [
+    "MIN_PERIODS",
+    "ReturnMap",
+    "Sections",
+    "bin_means",
+    "dead_beat",
+    "fitted_map",
+    "period_of",
+    "profiles",
+    "sections_of",
+]
 
 Real = NDArray[np.float64]
 
 _DIP = 0.3  # a period begins and ends at peaks of the correlation between which it falls below this
 _SLACK = 0.05  # peaks this much lower than the highest one count as peaks of a whole period
-_MIN_PERIODS = 6  # periods that a signal must contain
+_NEAR = 4.0 / 3.0  # factor around an approximate period within which the period is sought
+MIN_PERIODS = 6
+"""Periods that a signal must contain."""
 _ABOVE = 4.0  # deviations below this multiple of the noise are not the first of a pair
 _RANKS = 3  # maximum number of multipliers that a fit distinguishes
 
@@ -42,7 +53,7 @@ class ReturnMap(NamedTuple):
     pairs: int
 
 
-def period_of(signal: Real, threshold: float) -> float:
+def period_of(signal: Real, threshold: float, near: float | None = None) -> float:
     """Return the period of a signal in samples; nan if it is not periodic.
 
     Parameters
@@ -50,6 +61,9 @@ def period_of(signal: Real, threshold: float) -> float:
     signal : ndarray, shape (n,)
     threshold : float
         Minimum correlation of the signal with itself one period later, for example 0.9.
+    near : float, optional
+        Approximate period, samples: shorter and longer ones by more than a third are not considered. None: the
+        shortest one with the largest correlation.
     """
     n = len(signal)
     centered = signal - signal.mean()
@@ -57,11 +71,16 @@ def period_of(signal: Real, threshold: float) -> float:
         return float("nan")
     size = 1 << (2 * n - 1).bit_length()
     spectrum = np.fft.rfft(centered, size)
-    products = np.fft.irfft(np.abs(spectrum) ** 2, size)[: n // _MIN_PERIODS]
+    products = np.fft.irfft(np.abs(spectrum) ** 2, size)[: n // MIN_PERIODS]
     squares = np.concatenate([[0.0], np.cumsum(centered**2)])
     lags = np.arange(len(products))
     energy = np.sqrt(squares[n - lags] * (squares[n] - squares[lags]))
     correlation = products / np.maximum(energy, 1e-300)
+    if near is not None:
+        low, high = round(near / _NEAR), round(near * _NEAR) + 1
+        lag = low + int(correlation[low:high].argmax()) if 0 < low < len(correlation) - 1 else 0
+        is_peak = low < lag < min(high, len(correlation)) - 1 and correlation[lag] >= threshold
+        return lag + _vertex(-correlation, lag) if is_peak else float("nan")
     below = np.flatnonzero(correlation < _DIP)
     if not len(below) or below[0] + 2 >= len(correlation):
         return float("nan")
@@ -92,7 +111,7 @@ def sections_of(signal: Real, period: float, template: Real | None = None) -> Se
             chosen = profiles(signal[:, None], last, period, round(period)).mean(axis=0)[:, 0]
         mismatch = _mismatch(signal, chosen)
         starts = _minima(mismatch, period)
-        if len(starts) > 2 * _MIN_PERIODS and template is None:
+        if len(starts) > 2 * MIN_PERIODS and template is None:
             late = starts[len(starts) // 2 :]
             period = float((late[-1] - late[0]) / (len(late) - 1))
     assert chosen is not None

@@ -22,6 +22,15 @@ def test_the_period_of_a_sawtooth_with_several_corners():
     assert np.diff(sections.starts) == pytest.approx(PERIOD, abs=0.5)
 
 
+def test_a_motion_near_an_approximate_period_is_found_next_to_a_shorter_one():
+    times = np.arange(4000.0)
+    signal = np.sin(2.0 * np.pi * times / 40.0) + 0.2 * np.sin(2.0 * np.pi * times / 200.0)
+    assert period_of(signal, 0.5) == pytest.approx(40.0, rel=0.02)
+    assert period_of(signal, 0.5, near=180.0) == pytest.approx(200.0, rel=0.01)
+    assert np.isnan(period_of(signal, 0.5, near=58.0))
+    assert np.isnan(period_of(signal, 0.5, near=1e6))
+
+
 def test_signals_without_a_period_have_none():
     assert np.isnan(period_of(np.ones(400), 0.5))
     assert np.isnan(period_of(np.linspace(0.0, 1.0, 400), 0.5))
