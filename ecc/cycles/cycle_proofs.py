@@ -108,7 +108,7 @@ def prove_cycle(
     Examples
     --------
     >>> proof = prove_cycle("DCTCP")
-    >>> proof.multipliers_inside, round(abs(proof.multipliers[0]), 4)
+    >>> proof.multipliers_inside, round(float(abs(proof.multipliers[0])), 4)
     (True, 0.3972)
     >>> prove_cycle("SPERC").dead_beat
     True

@@ -176,6 +176,7 @@ class Prague(windows.WindowProtocol):
     marked_round_law = staticmethod(reduced)
     loss_response_law = staticmethod(window_after_loss)
 
+    @check_arguments
     def response_interval(self, rtt: float) -> float:
         """The virtual RTT."""
         return virtual_rtt(rtt, self.namespace())

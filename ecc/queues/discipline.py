@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ecc._support.arguments import check_arguments
 from ecc._support.quantity import SIZE
 from ecc.contract.env import LinkEnv, Params
 from ecc.contract.parameters import check_choice, check_number
@@ -49,6 +50,7 @@ class QueueDiscipline(Protocol):
         """Return the state of a queue, with the values of `states` in the fields of the same names."""
         return record_at(self.link_record(), values)
 
+    @check_arguments
     def marking_threshold(self, capacity: float, is_scalable: bool) -> float | None:
         """Return the queue above which all packets are marked, and none below it [bytes]; None: another rule.
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ecc._support.arguments import check_arguments
 from ecc._support.quantity import PER_TIME, TIME, Quantity, as_delay
 from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.forms import Queues
@@ -82,6 +83,7 @@ class DualPI2(QueueDiscipline):
             "drr", (max(1, round(cycle * (1.0 - self.classic_share))), max(1, round(cycle * self.classic_share)))
         )
 
+    @check_arguments
     def marking_threshold(self, capacity: float, is_scalable: bool) -> float | None:
         """The step, for scalable flows alone: the controller is then at 0, since delays are below its target."""
         return capacity * self.step / 8.0 if is_scalable and self.step < self.target else None  # type: ignore[operator]

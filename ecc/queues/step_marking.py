@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ecc._support.arguments import check_arguments
 from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.parameters import check_number
 from ecc.queues.discipline import QueueDiscipline, congested
@@ -56,6 +57,7 @@ class StepMarking(QueueDiscipline):
         super().__post_init__()
         check_number(self, threshold=0.0)
 
+    @check_arguments
     def marking_threshold(self, capacity: float, is_scalable: bool) -> float | None:
         """The threshold, if packets are marked and not dropped."""
         return self.threshold * self.packet_size if self.mark else None
