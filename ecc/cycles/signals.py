@@ -148,6 +148,14 @@ def _vertex(values: Real, at: int) -> float:
     return float(np.clip(0.5 * (before - after) / curvature, -0.5, 0.5)) if curvature > 0.0 else 0.0
 
 
+def _interpolated(series: Real, at: Real) -> Real:
+    """Return several series, (n_samples, n_series), at fractional samples, interpolated linearly."""
+    at = np.clip(at, 0.0, len(series) - 1.000001)
+    low = np.floor(at).astype(np.int64)
+    share = (at - low)[..., None]
+    return np.asarray(series[low] * (1.0 - share) + series[low + 1] * share)
+
+
 def profiles(series: Real, starts: Real, period: float, points: int) -> Real:
     """Return one period of several series from each section on, interpolated linearly.
 
@@ -165,10 +173,7 @@ def profiles(series: Real, starts: Real, period: float, points: int) -> Real:
     -------
     ndarray, shape (n_sections, points, n_series)
     """
-    at = np.clip(starts[:, None] + period * np.arange(points) / points, 0.0, len(series) - 1.000001)
-    low = np.floor(at).astype(np.int64)
-    share = (at - low)[..., None]
-    return np.asarray(series[low] * (1.0 - share) + series[low + 1] * share)
+    return _interpolated(series, starts[:, None] + period * np.arange(points) / points)
 
 
 def bin_means(series: Real, starts: Real, period: float, bins: int) -> Real:
@@ -190,10 +195,7 @@ def bin_means(series: Real, starts: Real, period: float, bins: int) -> Real:
     ndarray, shape (n_sections, bins, n_series)
     """
     sums = np.cumsum(series - series.mean(axis=0), axis=0)
-    at = np.clip(starts[:, None] + period * np.arange(bins + 1) / bins, 0.0, len(series) - 1.000001)
-    low = np.floor(at).astype(np.int64)
-    share = (at - low)[..., None]
-    values = sums[low] * (1.0 - share) + sums[low + 1] * share
+    values = _interpolated(sums, starts[:, None] + period * np.arange(bins + 1) / bins)
     return np.asarray(np.diff(values, axis=1) * (bins / period) + series.mean(axis=0))
 
 
