@@ -25,16 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.contract.assignment import ProtocolAssignment
-from ecc.contract.env import Params
 from ecc.contract.protocol import Protocol
 from ecc.cycles.limit_cycle import LimitCycle
+from ecc.cycles.marked_links import MarkedLink, host_over_threshold
 from ecc.cycles.sum_and_differences import sum_and_differences
 from ecc.errors import ConvergenceError, LinearizationError
 from ecc.laws.arguments import arguments_except, arguments_from, call_law, takes
 from ecc.laws.jets import gradient
 from ecc.models.shared.cycles import cycle_of
 from ecc.network.network import Network
-from ecc.queues.discipline import QueueDiscipline
 
 __all__ = ["delayed_window_cycle"]
 
@@ -44,35 +43,16 @@ _ARGUMENTS = ("w", "R", "D", "s", "a", "marked", "p")
 _STEPS = 250  # steps in an RTT without queue
 _SETTLING, _OBSERVED = 320, 80  # RTTs without queue before and during the search for a period
 _NODES = 8  # nodes of a deviation of the windows in the last RTT
-_PHASES, _MAX_ERROR = (
-    3,
-    0.1,
-)  # phases of the cycle that are tried, and maximum error of the multiplier of a shift in time
+_PHASES = 3  # phases of the cycle that are tried
+_MAX_ERROR = 0.1  # maximum error of the multiplier of a shift in time
 _DEVIATION = 2e-3  # relative deviation of values for differences
 _AT_REST = 1e-4  # swing of the queue, relative to the bandwidth-delay product, that counts as rest
 _ROUNDS, _LONGEST, _SAME = 4000, 2000, 1e-10  # rounds before a cycle is sought, rounds of a cycle, rounding
 
 
 @dataclass(frozen=True)
-class _Loop:
-    """The first flow and the rest of N equal flows, or all together, over a link with a threshold [bit, bit/s, s]."""
-
-    protocol: Protocol
-    params: Params
-    counts: Real
-    capacity: float
-    rtt: float
-    threshold: float
-    packet: float
-
-    @property
-    def pipe(self) -> float:
-        """Bits in flight on the path without a queue."""
-        return self.capacity * self.rtt
-
-    def queue(self, bits: float) -> float:
-        """Return the queue [bit] with these bits in flight."""
-        return max(bits - self.pipe, 0.0)
+class _Loop(MarkedLink):
+    """Flows whose laws take delays; one group has all of them, or the first is apart."""
 
     @cached_property
     def laws(self) -> list[tuple[Callable[..., float], tuple[str, ...]]]:
@@ -92,11 +72,6 @@ class _Loop:
         known.update(zip(self.names, values, strict=True))
         pairs = zip(self.laws, values, strict=True)
         return [law(*[known[name] for name in names]) - value for (law, names), value in pairs]
-
-    @cached_property
-    def names(self) -> list[str]:
-        """Names of the values of a flow."""
-        return ["w", *self.protocol.states]
 
 
 def delayed_window_cycle(loop: Protocol | ProtocolAssignment, network: Network, time: str) -> LimitCycle:
@@ -130,25 +105,15 @@ def delayed_window_cycle(loop: Protocol | ProtocolAssignment, network: Network, 
 
 
 def _loop_of(loop: Protocol | ProtocolAssignment, network: Network) -> _Loop:
-    if not isinstance(loop, ProtocolAssignment) or network.n_links != 1:
-        raise LinearizationError("it has no queue discipline with a marking threshold at a single link")
-    deployment, capacity = loop.deploy(network), float(network.capacities[0])
-    disciplines = [part for part in deployment.links[0] if not part.has_hosts()]
-    hosts = list(dict.fromkeys(deployment.flows))
-    (discipline,) = disciplines if len(disciplines) == 1 else (None,)
-    is_scalable = all(host.ecn_echo == "scalable" for host in hosts)
-    threshold = discipline.marking_threshold(capacity, is_scalable) if isinstance(discipline, QueueDiscipline) else None
-    if threshold is None or len(hosts) != 1 or np.ptp(network.rtts) > 0.0:
-        raise LinearizationError("windows that respond to delays must have one protocol and RTT over a threshold")
-    (host,) = hosts
+    host, threshold = host_over_threshold(loop, network)
     laws = [host.source_law, *(state.law for state in host.states.values())]
     if any(arguments_except(law, (*_ARGUMENTS, *host.states)) for law in laws) or not takes(host.source_law, "R"):
         raise LinearizationError("the source law of its windows takes no delay of the queue")
     if host.loss_response_law or host.mark_response_law or {state.clock for state in host.states.values()} - {"rtt"}:
         raise LinearizationError("its windows jump at signals, or it has states that do not move per RTT")
     n, packet = network.n_flows, 8.0 * network.flows[0].mean_packet
-    rtt, params = float(network.rtts[0]), host.namespace()
-    return _Loop(host, params, np.array([float(n)]), capacity, rtt, 8.0 * threshold, packet)
+    rtt, capacity = float(network.rtts[0]), float(network.capacities[0])
+    return _Loop(host, host.namespace(), np.array([float(n)]), capacity, rtt, threshold, packet)
 
 
 def _apart(parts: _Loop) -> _Loop:

@@ -14,16 +14,18 @@ from typing import Any
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.forms import RoundMap
 from ecc.contract.protocol import Protocol
-from ecc.cycles.step_marking import loop_over_threshold, starting_windows
+from ecc.cycles.marked_links import MarkedWindows, marked_windows, starting_windows
 from ecc.errors import ConvergenceError
 from ecc.laws.arguments import arguments_from
 from ecc.laws.balls import Ball, on_balls, with_balls
 from ecc.models.shared.cycles import cycle_of
 from ecc.network.network import Network
 
-__all__ = ["marking_rounds"]
+__all__ = ["LONGEST", "cycle_of_rounds", "marking_rounds", "round_over_threshold", "rounds_over_threshold"]
 
-_SETTLING, _LONGEST, _SAME = 4000, 4000, 1e-11  # rounds before a cycle is sought, rounds of a cycle, rounding
+LONGEST = 4000
+"""Maximum number of rounds of a cycle."""
+_SETTLING, _SAME = 4000, 1e-11  # rounds before a cycle is sought, relative rounding
 
 
 def marking_rounds(loop: Protocol | ProtocolAssignment, network: Network) -> RoundMap:
@@ -46,7 +48,34 @@ def marking_rounds(loop: Protocol | ProtocolAssignment, network: Network) -> Rou
     ConvergenceError
         Windows do not repeat within 4,000 rounds, after 4,000 rounds.
     """
-    parts = loop_over_threshold(loop, network)
+    parts = marked_windows(loop, network)
+    p = rounds_over_threshold(parts)
+    states, closed = cycle_of_rounds(parts, p)
+    if not closed:
+        raise ConvergenceError(f"windows do not repeat within {LONGEST} rounds, after {_SETTLING} rounds")
+    return RoundMap(round_over_threshold, tuple(states[0]), p, duration=parts.rtt, rounds=len(states))
+
+
+def cycle_of_rounds(parts: MarkedWindows, p: SimpleNamespace) -> tuple[list[list[Any]], bool]:
+    """Return the states of the cycle that the map per round reaches, and whether it returns to the first of them.
+
+    Parameters
+    ----------
+    parts : MarkedWindows
+    p : SimpleNamespace
+        Result of `rounds_over_threshold`.
+    """
+    start = [*starting_windows(parts).ravel().tolist(), 0]
+    return cycle_of(lambda state: round_over_threshold(state, p), start, _SETTLING, LONGEST, _SAME)
+
+
+def rounds_over_threshold(parts: MarkedWindows) -> SimpleNamespace:
+    """Return the parameters of `round_over_threshold`: the link, and laws for numbers, jets and balls.
+
+    Parameters
+    ----------
+    parts : MarkedWindows
+    """
     host = parts.protocol
     laws = {name: state.law for name, state in host.states.items()}
     enclosed = {law: on_balls(law) for law in (*laws.values(), host.source_law, parts.response)}
@@ -58,7 +87,7 @@ def marking_rounds(loop: Protocol | ProtocolAssignment, network: Network) -> Rou
         on = isinstance(known["D"], Ball)
         return (enclosed[law] if on else law)(**arguments_from(law, {**known, **(in_balls if on else constants)}))
 
-    p = SimpleNamespace(
+    return SimpleNamespace(
         capacity=parts.capacity,
         rtt=parts.rtt,
         threshold=parts.threshold,
@@ -67,11 +96,6 @@ def marking_rounds(loop: Protocol | ProtocolAssignment, network: Network) -> Rou
         moved=[*laws, "w"],
         law_of=law_of,
     )
-    start = [*starting_windows(parts).ravel().tolist(), 0]
-    states, closed = cycle_of(lambda state: round_over_threshold(state, p), start, _SETTLING, _LONGEST, _SAME)
-    if not closed:
-        raise ConvergenceError(f"windows do not repeat within {_LONGEST} rounds, after {_SETTLING} rounds")
-    return RoundMap(round_over_threshold, tuple(states[0]), p, duration=parts.rtt, rounds=len(states))
 
 
 def round_over_threshold(state: Sequence[Any], p: Any) -> list[Any]:

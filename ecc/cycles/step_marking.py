@@ -24,7 +24,6 @@ those of differences to a deviation of one flow that the others compensate. Each
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,83 +32,27 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
 from ecc.contract.assignment import ProtocolAssignment
-from ecc.contract.env import Params
 from ecc.contract.protocol import Protocol
 from ecc.cycles.limit_cycle import LimitCycle
+from ecc.cycles.marked_links import MarkedWindows, marked_windows, starting_windows
+from ecc.cycles.marking_rounds import LONGEST, cycle_of_rounds, round_over_threshold, rounds_over_threshold
 from ecc.cycles.sum_and_differences import sum_and_differences
 from ecc.cycles.switched_windows import SwitchedWindows, switched_cycle
 from ecc.errors import ConvergenceError, LinearizationError
-from ecc.laws.arguments import arguments_except, arguments_from, call_law, takes
-from ecc.laws.jets import gradient
-from ecc.models.shared.cycles import cycle_of
+from ecc.laws.arguments import call_law
+from ecc.laws.jets import jacobian
 from ecc.network.network import Network
-from ecc.queues.discipline import QueueDiscipline
 
 __all__ = ["step_marking_cycle"]
 
 Real = NDArray[np.float64]
 
-_ARGUMENTS = ("w", "D", "s", "a", "marked", "since", "p")
 _TOLERANCE = 1e-9  # relative error per step of the integration between events
 _MAX_RTTS = 1e5  # longest time between two events [RTTs]
 _MAX_CYCLES = 400  # cycles until the return map has converged
 _CONVERGED = 1e-8  # relative change of the state per cycle
 _DEVIATION = 1e-5  # relative deviation of a state for differences
-_SETTLING, _LONGEST, _SAME = 4000, 4000, 1e-11  # rounds before a cycle is sought, rounds of a cycle, rounding
 _POINTS = 40  # points of the orbit in each of its parts
-
-
-@dataclass(frozen=True)
-class _Loop:
-    """The first flow and the rest of N equal flows, over a link that marks above a threshold [bit, bit/s, s]."""
-
-    protocol: Protocol
-    response: Callable[..., float]
-    params: Params
-    counts: Real  # flows of each group
-    capacity: float
-    rtt: float
-    threshold: float
-    packet: float
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the values of a group, in the order of a state: the window and the states of the host."""
-        return ["w", *self.protocol.states]
-
-    @property
-    def pipe(self) -> float:
-        """Bits in flight on the path without a queue."""
-        return self.capacity * self.rtt
-
-    def in_flight(self, y: Real) -> float:
-        """Return the sum of all windows [bit]; y has a row per group."""
-        return float(self.counts @ y[:, 0])
-
-    def queue(self, bits: float) -> float:
-        """Return the queue [bit] with these bits in flight."""
-        return max(bits - self.pipe, 0.0)
-
-    def delay(self, bits: float) -> float:
-        """Return the RTT with these bits in flight [s]."""
-        return max(bits / self.capacity, self.rtt)
-
-    def is_marked(self, bits: float) -> bool:
-        """Return whether packets are marked with these bits in flight."""
-        return bits - self.pipe > self.threshold
-
-    def supply(self, values: Real, D: float, marked: float) -> dict[str, Any]:
-        """Return the arguments of the laws of a host."""
-        known = dict(zip(self.names, map(float, values), strict=True))
-        return known | {"D": D, "s": self.packet, "a": self.packet, "marked": marked, "p": self.params}
-
-    def jumped(self, y: Real, D: float) -> Real:
-        """Return the state right after all hosts respond to a mark."""
-        after = y.copy()
-        for row, values in enumerate(y):
-            known = self.supply(values, D, 1.0)
-            after[row, 0] = call_law(self.response, known)
-        return after
 
 
 def step_marking_cycle(loop: Protocol | ProtocolAssignment, network: Network, time: str) -> LimitCycle:
@@ -138,50 +81,10 @@ def step_marking_cycle(loop: Protocol | ProtocolAssignment, network: Network, ti
     >>> 44e3 < cycle.amplitude * 2 < 46e3, cycle.stable
     (True, True)
     """
-    parts = loop_over_threshold(loop, network)
+    parts = marked_windows(loop, network)
     if time == "discrete":
         return _discrete(parts)
     return _paced(parts) if parts.protocol.is_paced else _continuous(parts)
-
-
-def loop_over_threshold(loop: Protocol | ProtocolAssignment, network: Network) -> _Loop:
-    """Return the first flow and the rest of equal flows over a link with step marking.
-
-    Parameters
-    ----------
-    loop, network
-        As for `step_marking_cycle`.
-
-    Raises
-    ------
-    LinearizationError
-        The loop or the network has another form.
-    """
-    if not isinstance(loop, ProtocolAssignment) or network.n_links != 1:
-        raise LinearizationError("it has no queue discipline with a marking threshold at a single link")
-    deployment = loop.deploy(network)
-    disciplines = [part for part in deployment.links[0] if not part.has_hosts()]
-    hosts = list(dict.fromkeys(deployment.flows))
-    capacity = float(network.capacities[0])
-    is_scalable = all(host.ecn_echo == "scalable" for host in hosts)
-    (discipline,) = disciplines if len(disciplines) == 1 else (None,)
-    threshold = discipline.marking_threshold(capacity, is_scalable) if isinstance(discipline, QueueDiscipline) else None
-    if threshold is None:
-        raise LinearizationError("its queue discipline has no marking threshold")
-    if len(hosts) != 1 or np.ptp(network.rtts) > 0.0:
-        raise LinearizationError("over a marking threshold, flows must have one protocol and equal RTTs")
-    (host,) = hosts
-    response = host.marked_round_law or host.mark_response_law
-    laws = [host.source_law, response, *(state.law for state in host.states.values())]
-    clocks = {state.clock for state in host.states.values()} | {host.window_clock}
-    unknown = sorted({name for law in laws for name in arguments_except(law, (*_ARGUMENTS, *host.states))})
-    if response is None or clocks != {"rtt"} or unknown or not takes(host.source_law, "w"):
-        why = f"its laws take {', '.join(unknown)}" if unknown else "it has no window with a response to marks per RTT"
-        raise LinearizationError(f"over a marking threshold, {why}")
-    n = network.n_flows
-    counts = np.array([1.0, n - 1.0] if n > 1 else [1.0])
-    packet = 8.0 * network.flows[0].mean_packet
-    return _Loop(host, response, host.namespace(), counts, capacity, float(network.rtts[0]), 8.0 * threshold, packet)
 
 
 # ---- continuous time -----------------------------------------------------------------------------------------
@@ -204,7 +107,7 @@ class _Trace:
         self.windows += list(windows)
 
 
-def _grow(parts: _Loop, y: Real, trace: _Trace) -> Real:
+def _grow(parts: MarkedWindows, y: Real, trace: _Trace) -> Real:
     """Return the state a window of data after the queue has crossed the threshold."""
     size = y.size
 
@@ -252,7 +155,7 @@ def _grow(parts: _Loop, y: Real, trace: _Trace) -> Real:
     return start[:size].reshape(y.shape)
 
 
-def _respond(parts: _Loop, y: Real, trace: _Trace) -> Real:
+def _respond(parts: MarkedWindows, y: Real, trace: _Trace) -> Real:
     """Return the state at the end of a marked round, in which windows jump and are held."""
     before = parts.in_flight(y)
     after = parts.jumped(y, parts.delay(before))
@@ -274,7 +177,7 @@ def _respond(parts: _Loop, y: Real, trace: _Trace) -> Real:
     return after
 
 
-def _return(parts: _Loop, y: Real) -> tuple[Real, _Trace]:
+def _return(parts: MarkedWindows, y: Real) -> tuple[Real, _Trace]:
     """Return the state at the end of the next marked rounds, and the orbit until then."""
     trace = _Trace()
     y = _grow(parts, y, trace)
@@ -285,26 +188,7 @@ def _return(parts: _Loop, y: Real) -> tuple[Real, _Trace]:
     raise LinearizationError("all packets are marked, and windows are at their minimum: no cycle")
 
 
-def starting_windows(parts: _Loop) -> Real:
-    """Return windows a little below the threshold and states of all groups, shape (n_groups, n_values).
-
-    Parameters
-    ----------
-    parts : _Loop
-
-    Raises
-    ------
-    LinearizationError
-        Windows would be two packets or less at the threshold.
-    """
-    width = (parts.pipe + parts.threshold) / float(parts.counts.sum())
-    if width <= 2.0 * parts.packet:
-        raise LinearizationError("at the marking threshold, windows would be two packets or less: no cycle")
-    values = [0.9 * width, *(0.3 for _ in parts.protocol.states)]
-    return np.array([values] * len(parts.counts))
-
-
-def _continuous(parts: _Loop) -> LimitCycle:
+def _continuous(parts: MarkedWindows) -> LimitCycle:
     y, change = starting_windows(parts), np.inf
     for _ in range(_MAX_CYCLES):
         new, trace = _return(parts, y)
@@ -331,7 +215,7 @@ def _continuous(parts: _Loop) -> LimitCycle:
     return _cycle(parts, "continuous", trace, multipliers, method, f"differences have an error of {error:.0e}")
 
 
-def _paced(parts: _Loop) -> LimitCycle:
+def _paced(parts: MarkedWindows) -> LimitCycle:
     states = list(parts.protocol.states.values())
 
     def slope(values: Real, D: float, marked: float) -> Real:
@@ -355,76 +239,40 @@ def _paced(parts: _Loop) -> LimitCycle:
 # ---- discrete time -------------------------------------------------------------------------------------------
 
 
-def _round(parts: _Loop, state: list[float]) -> list[float]:
-    """Return the state after a round: the values of all groups, and 1.0 if windows are held in the next round."""
-    y = np.array(state[:-1]).reshape(len(parts.counts), -1)
-    return [*_moved(parts, y, state[-1] > 0.0)[0].ravel(), float(_jumps(parts, y, state[-1] > 0.0))]
-
-
-def _jumps(parts: _Loop, y: Real, held: bool) -> bool:
-    return parts.is_marked(parts.in_flight(y)) and not held
-
-
-def _moved(parts: _Loop, y: Real, held: bool, derivative: bool = False) -> tuple[Real, Real]:
-    """Return the values after a round, and their derivatives with respect to those before it, by jets."""
-    bits = parts.in_flight(y)
-    D, marked, jumps = parts.delay(bits), float(parts.is_marked(bits)), _jumps(parts, y, held)
-    after, slopes = y.copy(), np.zeros((y.size, y.size))
-    of_delay = np.zeros(y.shape)
-    if bits > parts.pipe:
-        of_delay[:, 0] = parts.counts / parts.capacity
-    for row, values in enumerate(y):
-        known = parts.supply(values, D, marked)
-        places = {name: row * y.shape[1] + k for k, name in enumerate(parts.names)}
-        rows = {name: np.eye(y.size)[place] for name, place in places.items()} | {"D": of_delay.ravel()}
-        laws: dict[str, Any] = {name: state.law for name, state in parts.protocol.states.items()}
-        if not held:
-            laws["w"] = parts.response if jumps else parts.protocol.source_law
-        for name, law in laws.items():
-            at = arguments_from(law, known)
-            if derivative:
-                slope = gradient(law, at, [argument for argument in at if argument in rows])
-                rows[name] = sum((slope[argument] * rows[argument] for argument in slope), np.zeros(y.size))
-            known[name] = law(**at)
-        for name, place in places.items():
-            after[row, place - row * y.shape[1]] = known[name]
-            slopes[place] = rows[name]
-    return after, slopes
-
-
-def _discrete(parts: _Loop) -> LimitCycle:
-    start = [*starting_windows(parts).ravel(), 0.0]
-    states, closed = cycle_of(lambda state: _round(parts, state), start, _SETTLING, _LONGEST, _SAME)
-    shape = (len(parts.counts), len(parts.names))
-    orbit = [(np.array(state[:-1]).reshape(shape), state[-1] > 0.0) for state in states]
-    at = [k for k, (y, held) in enumerate(orbit) if _jumps(parts, y, held)]
-    if len(orbit) == 1:
+def _discrete(parts: MarkedWindows) -> LimitCycle:
+    p = rounds_over_threshold(parts)
+    states, closed = cycle_of_rounds(parts, p)
+    at = [k for k, (state, after) in enumerate(zip(states, [*states[1:], states[0]], strict=True)) if after[-1]]
+    if len(states) == 1:
         raise LinearizationError("all packets are marked, and windows are at their minimum: no cycle")
     if not closed:
         if len(at) < 2:
-            raise ConvergenceError("the map per round over the marking threshold has no cycle", last=orbit[-1][0])
-        orbit = orbit[at[0] : at[-1]]
+            raise ConvergenceError("the map per round over the marking threshold has no cycle", last=states[-1])
+        states = states[at[0] : at[-1]]
     cuts = len(at) - (not closed)
-    total, trace = np.eye(orbit[0][0].size), _Trace()
-    for y, held in orbit:
-        total = _moved(parts, y, held, derivative=True)[1] @ total
-        bits = parts.in_flight(y)
+    shape = (len(parts.counts), len(parts.names))
+    varied = range(shape[0] * shape[1])
+    total, trace = np.eye(len(varied)), _Trace()
+    for state in states:
+        total = np.array(jacobian(round_over_threshold, state, p, varied).slopes)[: len(varied)] @ total
+        windows = np.array(state[:-1]).reshape(shape)[:, 0]
+        bits = float(parts.counts @ windows)
         queue, seconds = parts.queue(bits), parts.delay(bits)
-        trace.extend(np.array([0.0, seconds]), np.array([queue, queue]), np.array([y[:, 0], y[:, 0]]))
+        trace.extend(np.array([0.0, seconds]), np.array([queue, queue]), np.array([windows, windows]))
     columns = total[:, : shape[1]].reshape(*shape, shape[1])
     multipliers, _ = sum_and_differences(columns, parts.counts)
-    times = f"{len(orbit)} rounds with {cuts} response{'s' * (cuts > 1)} to marks"
+    times = f"{len(states)} rounds with {cuts} response{'s' * (cuts > 1)} to marks"
     method = f"derivative of the map over {times}, by jets"
     if closed:
         return _cycle(parts, "discrete", trace, multipliers, method)
     mean = (np.abs(multipliers) ** (1.0 / cuts)).astype(np.complex128)
-    note = f"the orbit does not close within {_LONGEST} rounds: period and moduli are means per response"
+    note = f"the orbit does not close within {LONGEST} rounds: period and moduli are means per response"
     cycle = _cycle(parts, "discrete", trace, mean, f"{method}; means", note)
     return replace(cycle, period=cycle.period / cuts)
 
 
 def _cycle(
-    parts: _Loop, time: str, trace: _Trace, multipliers: NDArray[np.complex128], method: str, note: str = ""
+    parts: MarkedWindows, time: str, trace: _Trace, multipliers: NDArray[np.complex128], method: str, note: str = ""
 ) -> LimitCycle:
     times, queue = np.array(trace.time), np.array(trace.queue)
     period, windows = trace.time[-1], np.array(trace.windows).T

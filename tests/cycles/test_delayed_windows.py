@@ -60,5 +60,5 @@ def test_loops_of_another_form_are_declined():
         pair = read_protocol({"flows": DCTCP(), "links": loop.links["default"]})
         delayed_window_cycle(pair, network, "discrete")
     spread = ecc.Network.dumbbell("100 Gb/s", ["12 us", "10 us"], packet_size=4096)
-    with pytest.raises(LinearizationError, match="one protocol and RTT"):
+    with pytest.raises(LinearizationError, match="one protocol and equal RTTs"):
         delayed_window_cycle(loop, spread, "discrete")
