@@ -31,7 +31,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf, sqrt
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -157,14 +157,6 @@ class _Curve(_Track):
         rtts = theta - self.theta[k]
         mean = self.window[k] + 0.5 * self.step[k] * rtts
         return self.t[k] + rtts * self.loop.delay(mean)
-
-    def theta_at(self, t: float) -> float:
-        """Return theta at a time, by the inverse of the quadratic function `time`."""
-        k = max(bisect_right(self.t, t) - 1, 0)
-        since, total, step, C = t - self.t[k], self.window[k], self.step[k], self.loop.capacity
-        if total < self.loop.pipe or (total == self.loop.pipe and step <= 0.0):
-            return self.theta[k] + since / self.loop.rtt
-        return self.theta[k] + 2.0 * since * C / (total + sqrt(max(total * total + 2.0 * step * since * C, 0.0)))
 
     def sent(self, theta: float) -> float:
         """Return theta at the time at which the data that are acknowledged now were sent."""
