@@ -5,8 +5,9 @@
 takes each protocol of `ecc.models` whose verdicts have a cycle, on the network of its cycle, in continuous and in
 discrete time, and `ecc.stability.measured_cycle` of packet runs there. It looks for the motion whose period is nearest
 to the computed one, and without one for the shortest motion that repeats. Rows of other protocols in the output are
-kept. If rows disagree, two experiments look for the cause: the fluid run of the same time, and packets four times
-smaller, with the cycle computed for them, too. The output is docs/models_cycles.json, a list of objects
+kept. If a row disagrees or one of its cycles was not found, experiments look for the cause: those of the protocol
+(`cycle_experiments.py`), and if these leave a difference without a cause, packets four times smaller, with the cycle
+computed for them, too, and the fluid run of the same time. The output is docs/models_cycles.json, a list of objects
 
     protocol      class name
     time          "continuous" or "discrete": the time of the computed cycle
@@ -18,9 +19,8 @@ smaller, with the cycle computed for them, too. The output is docs/models_cycles
     agrees        [period within 3 %, amplitude within 3 %, multiplier within 0.1]; null: not comparable
     reason        reason why one of the cycles was not found; "" otherwise
     note          note of the computed cycle on packets; "" without one, or if all agree
-    smaller       deviations [of the period %, of the amplitude %, of the modulus] with packets four times smaller, or
-                  the reason why they are not known; null if all agree
-    fluid         the same for the computed cycle and the fluid run of its time
+    experiments   objects with "change", the changed condition, and "deviation", the deviations [of the period %, of the
+                  amplitude %, of the modulus] with it, or the reason why they are not known
     cause         cause of each difference; "" if all agree
 """
 
@@ -29,26 +29,23 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cycle_experiments import EXPERIMENTS, GRANULARITY, TIMES, measured
 
 from ecc.cycles.reference_cases import cycle_case, named_protocol
-from ecc.errors import EccError
+from ecc.errors import ConvergenceError, EccError
 from ecc.models import all_protocols
 from ecc.network.network import Network
-from ecc.stability import LimitCycle, limit_cycle, measured_cycle
+from ecc.stability import LimitCycle, limit_cycle
 
 OUTPUT = Path(__file__).parents[1] / "docs" / "models_cycles.json"
-TIMES = ("continuous", "discrete")
 MAX_SHARE, MAX_MULTIPLIER = 3.0, 0.1  # %; modulus
-SMALLER = 4
 QUANTITIES = ("period", "amplitude", "multiplier")
-GRANULARITY = "granularity of packets, as packets four times smaller agree"
-LEFT_OUT = "an effect that the model leaves out, as its fluid run agrees"
 UNKNOWN = "not found"
 
 
@@ -73,14 +70,6 @@ def standard_error(cycle: LimitCycle) -> float | None:
     return max(finite) if finite else None
 
 
-def measured(loop: Any, network: Network, computed: LimitCycle, **engine: str) -> LimitCycle:
-    """Return the motion of runs whose period is nearest to the computed one, or the shortest that repeats."""
-    try:
-        return measured_cycle(loop, network, near=computed.period, **engine)
-    except EccError:
-        return measured_cycle(loop, network, **engine)
-
-
 def deviations(computed: LimitCycle, runs: LimitCycle) -> list[float | None]:
     """Return the deviations of period and amplitude [%] and of the modulus of the multiplier."""
     pairs = [(computed.period, runs.period), (computed.amplitude, runs.amplitude)]
@@ -103,48 +92,48 @@ def experiment(run: Callable[[], tuple[LimitCycle, LimitCycle]]) -> list[float |
         return str(error).split(":")[-1].strip()
 
 
-def experiments(loop: Any, network: Network, time: str, computed: LimitCycle) -> dict[str, Any]:
-    """Return the deviations with packets four times smaller, and those from the fluid of the same time."""
+def causes(
+    name: str, loop: Any, network: Network, time: str, computed: LimitCycle | None, unexplained: list[str]
+) -> dict[str, Any]:
+    """Return the experiments on a row, and the cause of each of the named differences."""
 
-    def with_smaller() -> tuple[LimitCycle, LimitCycle]:
-        flows = [replace(flow, packet_size=max(40, int(flow.mean_packet // SMALLER))) for flow in network.flows]
-        smaller = network.with_flows(flows)
-        own = limit_cycle(loop, smaller, time)
-        return own, measured(loop, smaller, own)
+    def fluid() -> tuple[LimitCycle, LimitCycle]:
+        if computed is None:
+            raise ConvergenceError("no cycle was computed")
+        return computed, measured(loop, network, computed, engine="fluid", time=time)
 
-    return {
-        "smaller": experiment(with_smaller),
-        "fluid": experiment(lambda: (computed, measured(loop, network, computed, engine="fluid", time=time))),
-    }
-
-
-def cause(row: dict[str, Any]) -> str:
-    """Return the cause of each difference, from the experiments."""
-    known = {name: row[name] if isinstance(row[name], list) else [None] * 3 for name in ("smaller", "fluid")}
-    by_cause: dict[str, list[str]] = {}
-    for quantity, agrees, *found in zip(QUANTITIES, row["agrees"], known["smaller"], known["fluid"], strict=True):
-        if agrees is False:
-            with_smaller, with_fluid = (is_small(quantity, value) for value in found)
-            text = GRANULARITY if with_smaller else LEFT_OUT if with_fluid else UNKNOWN
-            by_cause.setdefault(text, []).append(quantity)
-    return "; ".join(f"{', '.join(names)}: {text}" for text, names in by_cause.items())
+    named = [each for each in (*EXPERIMENTS.get(name, ()), GRANULARITY) if time in each.times]
+    trials = [(each.change, each.cause, partial(each.run, loop, network, time)) for each in named]
+    trials.append(("from the fluid run", "an effect that the model leaves out, as its fluid run agrees", fluid))
+    results, found = list[dict[str, Any]](), dict[str, list[str]]()
+    for change, cause, run in trials:
+        if not unexplained:
+            break
+        deviation = experiment(run)
+        results.append({"change": change, "deviation": deviation})
+        values = dict(zip(QUANTITIES, deviation, strict=True)) if isinstance(deviation, list) else {}
+        explained = [quantity for quantity in unexplained if is_small(quantity, values.get(quantity))]
+        unexplained = [quantity for quantity in unexplained if quantity not in explained]
+        if explained:
+            found[cause] = explained
+    if unexplained:
+        found[UNKNOWN] = unexplained
+    texts = [f"{', '.join(names)}: {cause}" for cause, names in found.items()]
+    return {"experiments": results, "cause": "; ".join(texts)}
 
 
 def row_of(name: str, time: str) -> dict[str, Any]:
     """Return the row of a protocol in one time."""
-    row: dict[str, Any] = dict.fromkeys(
-        ("period", "amplitude", "multiplier", "deviation", "agrees", "smaller", "fluid")
-    )
-    row = {"protocol": name, "time": time, **row, "reason": "", "note": "", "cause": ""}
+    row: dict[str, Any] = dict.fromkeys(("period", "amplitude", "multiplier", "deviation", "agrees"))
+    row = {"protocol": name, "time": time, **row, "reason": "", "note": "", "experiments": [], "cause": ""}
     loop, network = cycle_case(named_protocol(name))
+    computed = None
     try:
         computed = limit_cycle(loop, network, time)
-    except EccError as error:
-        return row | {"reason": str(error).split(": ")[0]}
-    try:
         packets = measured(loop, network, computed)
     except EccError as error:
-        return row | {"reason": f"packets: {error}"}
+        row["reason"] = str(error).split(": ")[0] if computed is None else f"packets: {error}"
+        return row | causes(name, loop, network, time, computed, list(QUANTITIES))
     found = deviations(computed, packets)
     agrees = [is_small(*pair) for pair in zip(QUANTITIES, found, strict=True)]
     row |= {
@@ -154,10 +143,10 @@ def row_of(name: str, time: str) -> dict[str, Any]:
         "deviation": found[:2],
         "agrees": agrees,
     }
-    if not all(agrees):
+    unexplained = [quantity for quantity, good in zip(QUANTITIES, agrees, strict=True) if good is False]
+    if unexplained:
         row["note"] = "; ".join(note for note in computed.notes if "packet" in note.split(" ", 1)[-1])
-        row |= experiments(loop, network, time, computed)
-        row["cause"] = cause(row)
+        row |= causes(name, loop, network, time, computed, unexplained)
     return row
 
 

@@ -291,16 +291,18 @@ def _cycles_against_packets(measured: Any) -> list[str]:
         "peak-to-peak range of the queue, and the multiplier the largest modulus, which in packets has a standard "
         "error. The agreement has three answers: period within 3 %, amplitude within 3 %, and modulus within 0.1; "
         f'"-" means that one of the two values does not exist. Of {len(measured)} rows, {agreeing} agree in all three. '
-        "`python benchmarks/cycles_against_packets.py` measures them. Two experiments look for the cause of a "
-        "difference: packets four times smaller, and the fluid run of the same time. Either is the cause if the "
-        f"quantity agrees there within the same limits. {unknown} rows have a difference without a cause.",
+        "`python benchmarks/cycles_against_packets.py` measures them. Experiments look for the cause of a difference. "
+        "Each changes one condition of the computed cycle, of the packet runs, or of both (for example packets four "
+        "times smaller). The changed condition is the cause if the quantity agrees there within the same limits. "
+        f"{unknown} rows have a difference without a cause.",
         "",
     ]
     rows = []
     for row in measured:
         start = (f"`{row['protocol']}`", row["time"])
         if row["reason"]:
-            rows.append((*start, "", "", "", "", "", "", row["reason"].replace("|", "\\|")))
+            causes = "; ".join(filter(None, (row["reason"], row["cause"], *_experiments(row))))
+            rows.append((*start, "", "", "", "", "", "", causes.replace("|", "\\|")))
             continue
         period, amplitude, deviation = row["period"], row["amplitude"], row["deviation"]
         computed, packets, error = row["multiplier"]
@@ -328,11 +330,11 @@ def _cycles_against_packets(measured: Any) -> list[str]:
 def _experiments(row: Any) -> list[str]:
     """Return the deviations in the experiments on a row."""
     texts = []
-    for name, key in (("with packets four times smaller", "smaller"), ("from the fluid run", "fluid")):
-        if isinstance(row[key], list) and any(value is not None for value in row[key]):
+    for name, found in ((each["change"], each["deviation"]) for each in row["experiments"]):
+        if isinstance(found, list) and any(value is not None for value in found):
             units = ("{:+.1f} %", "{:+.1f} %", "{:+.2f}")
-            found = ["-" if value is None else unit.format(value) for unit, value in zip(units, row[key], strict=True)]
-            texts.append(f"deviations {name} are {', '.join(found)}")
+            values = ["-" if value is None else unit.format(value) for unit, value in zip(units, found, strict=True)]
+            texts.append(f"deviations {name} are {', '.join(values)}")
     return texts
 
 

@@ -72,8 +72,10 @@ def test_cycles_against_packets_are_those_that_were_measured():
 
 def test_a_cycle_that_was_not_found_has_a_row_with_the_reason():
     row = {"protocol": "EDN", "time": "discrete", "agrees": None, "reason": "packets: no periodic motion was found"}
-    lines = PAGE["_cycles_against_packets"]([{**row, "cause": ""}])
-    assert "| `EDN` | discrete |  |  |  |  |  |  | packets: no periodic motion was found |" in lines
+    tried = {"change": "with larger windows", "deviation": [1.0, 2.0, 0.05]}
+    lines = PAGE["_cycles_against_packets"]([{**row, "cause": "period: windows", "experiments": [tried]}])
+    start = "| `EDN` | discrete |  |  |  |  |  |  | packets: no periodic motion was found; period: windows; "
+    assert start + "deviations with larger windows are +1.0 %, +2.0 %, +0.05 |" in lines
     assert any("Of 1 rows, 0 agree" in line for line in lines)
 
 
@@ -88,8 +90,10 @@ def test_a_cycle_that_differs_from_packets_has_the_causes_and_the_experiments():
         "agrees": [False, False, None],
         "reason": "",
         "note": "hosts wait",
-        "smaller": "the queue is constant",
-        "fluid": [-0.2, 0.04, None],
+        "experiments": [
+            {"change": "with packets four times smaller", "deviation": "the queue is constant"},
+            {"change": "from the fluid run", "deviation": [-0.2, 0.04, None]},
+        ],
         "cause": "period: not found",
     }
     (cells,) = [line for line in PAGE["_cycles_against_packets"]([row]) if line.startswith("| `EDN`")]
