@@ -14,6 +14,15 @@ from ecc.network.network import Network
 
 __all__ = ["Allocation", "max_min", "proportional", "water_filling"]
 
+_MAX_STEPS = 200
+_TOLERANCE = 1e-13
+"""Relative change of the rates in a step at which `proportional` ends; rounding errors are some 1e-15."""
+_CENTERING = 0.1
+"""Factor on p s from one step to the next."""
+_REGULARIZATION = 1e-14
+"""Added to the diagonal, whose other entries are at least 1/n_flows for a link that is full. It bounds the step between
+prices that give the same rates."""
+
 
 @dataclass(frozen=True, repr=False)
 class Allocation(Displayed):
@@ -119,33 +128,50 @@ def proportional(network: Network, capacities: ArrayLike | None = None) -> NDArr
 
     Notes
     -----
-    The method solves the dual problem in the prices of the links (x_i is 1 over the price of its path) with a barrier
-    that decreases to 0. The problem is self-concordant, so damped Newton steps converge. The relative error is about
-    1e-12.
+    A primal-dual interior-point method: Newton steps for the prices p of the links and their unused shares s, with
+    p s = mu on each link, which decreases to 0; x_i is 1 over the price of its path. Several vectors of prices may
+    give the same rates, for example if the same flows cross two links. The relative error is about 1e-12. A step
+    solves a linear system of the links that flows cross.
 
     Examples
     --------
     >>> proportional(Network.parking_lot(["90 Mb/s", "90 Mb/s"])) / 1e6
     array([30., 60., 60.])
     """
+    from scipy.linalg import cho_factor, cho_solve
+    from scipy.sparse import csr_array
+
     room = _capacities(network, capacities)
-    used = network.incidence.any(axis=0)
+    flows, links = network.crossings
+    used, column = np.unique(links, return_inverse=True)
     unit = float(room[used].min())
-    use = network.incidence[:, used] * (unit / room[used])  # share of each link used by a rate of `unit`
-    price = np.full(use.shape[1], float(network.n_flows))
-    for barrier in 0.1 ** np.arange(15):
-        for _ in range(100):
-            rates = 1.0 / (use @ price)
-            slope = 1.0 - rates @ use - barrier / price
-            step = np.linalg.solve((use.T * rates**2) @ use + np.diag(barrier / price**2), -slope)
-            decrement = float(np.sqrt(max(0.0, -slope @ step) / barrier))
-            price = price + step / (1.0 + decrement if decrement > 0.25 else 1.0)
-            if decrement < 1e-3:
-                break
-        else:
-            raise ConvergenceError("the proportionally fair rates were not found", unit * rates, decrement)
+    use = csr_array((unit / room[links], (flows, column)))  # share of each link used by a rate of `unit`
+    price = np.ones(len(used))
+    price *= 2.0 * float((use.T @ (1.0 / (use @ price))).max())  # no link is more than half used
+    unused = 1.0 - use.T @ (1.0 / (use @ price))
+    for _ in range(_MAX_STEPS):
+        rates = 1.0 / (use @ price)
+        shares = use.multiply(rates[:, None]).tocsr()
+        target = _CENTERING * (price @ unused) / len(used) / price  # of the unused shares
+        matrix = (shares.T @ shares).toarray()
+        matrix[np.diag_indices(len(used))] += unused / price + _REGULARIZATION
+        step = cho_solve(cho_factor(matrix), target - 1.0 + shares.sum(axis=0))
+        of_unused = target - unused - unused / price * step
+        length = min(_longest_step(price, step), _longest_step(unused, of_unused))
+        price = price + length * step
+        unused = unused + length * of_unused
+        change = float(np.abs(shares @ step).max())
+        if change < _TOLERANCE:
+            break
+    else:
+        raise ConvergenceError("the proportionally fair rates were not found", unit * rates, change)
     fair_rates: NDArray[np.float64] = unit / (use @ price)
     return fair_rates
+
+
+def _longest_step(values: NDArray[np.float64], step: NDArray[np.float64]) -> float:
+    """Return the factor on a step, at most 1, that keeps all values above 0."""
+    return min(1.0, 0.99 / max(float(np.max(-step / values)), 1e-300))
 
 
 def _capacities(network: Network, capacities: ArrayLike | None) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -484,11 +485,23 @@ class Network(Displayed):
         ValueError
             A flow has several routes or a link has a `pause`: only packet runs represent these.
         """
-        self._refuse_packets_only()
         crosses = np.zeros((self.n_flows, self.n_links), dtype=bool)
-        for index, flow in enumerate(self.flows):
-            crosses[index, list(flow.route)] = True
+        crosses[self.crossings] = True
         return crosses
+
+    @cached_property
+    def crossings(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """`incidence` as pairs: the index of a flow, and that of a link on its route, in the order of flows and routes.
+
+        Raises
+        ------
+        ValueError
+            See `incidence`.
+        """
+        self._refuse_packets_only()
+        lengths = np.array([len(flow.route) for flow in self.flows])
+        links = np.fromiter(chain.from_iterable(flow.route for flow in self.flows), np.int64, int(lengths.sum()))
+        return np.repeat(np.arange(self.n_flows), lengths), links
 
     @cached_property
     def rtts(self) -> FloatArray:

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from scipy.sparse import csr_array
 
 from ecc.network.allocation import max_min, proportional, water_filling
 from ecc.network.network import Flow, Link, Network
@@ -77,15 +78,19 @@ def test_proportional_fairness_on_random_networks():
     """x is the maximum of sum log x_i if sum (z_i - x_i)/x_i <= 0 for all z that fit, which is a linear program."""
     assert proportional(Network.parking_lot(["90 Mb/s"] * 3)) == pytest.approx([22.5e6] + [67.5e6] * 3, rel=1e-11)
     rng = np.random.default_rng(3)
+    networks = []
     for _ in range(30):
         n = int(rng.integers(1, 7))
         links = [Link(float(10.0 ** rng.uniform(3, 9))) for _ in range(n)]
         ways = [rng.permutation(n)[: rng.integers(1, n + 1)].tolist() for _ in range(rng.integers(1, 15))]
-        net = Network(links, [Flow(way) for way in ways])
+        networks.append(Network(links, [Flow(way) for way in ways]))
+    pairs = [tuple(rng.permutation(128)[:2].tolist()) for _ in range(200)]
+    networks.append(Network.fat_tree(8, flows=pairs))  # the prices of several links on a path are not unique
+    for net in networks:
         x = proportional(net)
-        shares = net.incidence.T * x / net.capacities[:, None]
+        shares = csr_array(net.incidence.T * x / net.capacities[:, None])
         assert shares.sum(axis=1).max() <= 1.0 + 1e-12
-        assert -linprog(-np.ones(len(x)), shares, np.ones(n)).fun == pytest.approx(len(x), rel=1e-9)
+        assert -linprog(-np.ones(len(x)), shares, np.ones(net.n_links)).fun == pytest.approx(len(x), rel=1e-9)
 
 
 @pytest.mark.parametrize(
