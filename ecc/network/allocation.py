@@ -89,19 +89,25 @@ def water_filling(network: Network, capacities: ArrayLike | None = None) -> Allo
     array([30000000., 30000000., 30000000.])
     """
     room = _capacities(network, capacities)
-    crosses = network.incidence
+    flows, links = network.crossings
+    by_link = np.argsort(links, kind="stable")  # positions in `crossings`, link by link
+    users = np.bincount(links, minlength=network.n_links)
+    begin = np.concatenate(([0], np.cumsum(users)))
+    first = np.searchsorted(flows, np.arange(network.n_flows + 1))  # positions in `crossings` of each flow
     rates = np.zeros(network.n_flows)
     bottleneck = np.full(network.n_flows, -1, dtype=np.int64)
-    free = np.ones(network.n_flows, dtype=bool)
-    while free.any():
-        users = (crosses & free[:, None]).sum(axis=0)
+    while users.any():
         share = np.where(users > 0, room / np.maximum(users, 1), np.inf)
         tightest = int(np.argmin(share))
-        frozen = free & crosses[:, tightest]
+        crossing = flows[by_link[begin[tightest] : begin[tightest + 1]]]
+        frozen = crossing[bottleneck[crossing] < 0]
         rates[frozen] = share[tightest]
         bottleneck[frozen] = tightest
-        room = np.maximum(room - share[tightest] * (crosses & frozen[:, None]).sum(axis=0), 0.0)
-        free &= ~frozen
+        leaving = np.bincount(
+            np.concatenate([links[first[flow] : first[flow + 1]] for flow in frozen]), minlength=network.n_links
+        )
+        room = np.maximum(room - share[tightest] * leaving, 0.0)
+        users -= leaving
     return Allocation(rates, bottleneck)
 
 
