@@ -11,7 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.cycles.relays import relay_orbit
 from ecc.errors import EccError
+from ecc.models import PEDN, Copa, copa, edn
 from ecc.network.network import Network
 from ecc.stability import LimitCycle, limit_cycle, measured_cycle
 
@@ -19,6 +24,7 @@ TIMES = ("continuous", "discrete")
 SMALLER = 4
 Case = tuple[Any, Network]  # a loop, and its network
 Change = Callable[[Any, Network], Case]
+Computation = Callable[[Any, Network, str], LimitCycle]
 
 
 def measured(loop: Any, network: Network, computed: LimitCycle, **engine: str) -> LimitCycle:
@@ -27,6 +33,10 @@ def measured(loop: Any, network: Network, computed: LimitCycle, **engine: str) -
         return measured_cycle(loop, network, near=computed.period, **engine)
     except EccError:
         return measured_cycle(loop, network, **engine)
+
+
+def _same(loop: Any, network: Network) -> Case:
+    return loop, network
 
 
 @dataclass(frozen=True)
@@ -39,31 +49,28 @@ class Experiment:
         What the experiment changes, after "deviations", for example "with packets four times smaller".
     cause : str
         The effect, as a clause after the quantity that it changes.
-    computed, packets : callable or None
-        Changes of the loop and the network of the computed cycle, and of those of the packet runs.
+    changed : callable
+        Change of the loop and the network, of the computed cycle and of the packet runs.
+    computed : callable
+        Computation of the cycle, if it is another than `limit_cycle`.
+    packets : callable
+        A further change of the loop and the network of the packet runs, to hosts that compute the same law otherwise.
     times : tuple of str
         Times of the computed cycles that it concerns.
     """
 
     change: str
     cause: str
-    computed: Change | None = None
-    packets: Change | None = None
+    changed: Change = _same
+    computed: Computation = limit_cycle
+    packets: Change = _same
     times: tuple[str, ...] = TIMES
 
     def run(self, loop: Any, network: Network, time: str) -> tuple[LimitCycle, LimitCycle]:
         """Return the computed cycle and that of runs, both with the changes."""
-        computed = limit_cycle(*(self.computed or _same)(loop, network), time)
-        return computed, measured(*(self.packets or _same)(loop, network), computed)
-
-
-def _same(loop: Any, network: Network) -> Case:
-    return loop, network
-
-
-def of_both(change: str, cause: str, changed: Change, times: tuple[str, ...] = TIMES) -> Experiment:
-    """Return an experiment with the same change of the computed cycle and of the packet runs."""
-    return Experiment(change, cause, changed, changed, times)
+        case = self.changed(loop, network)
+        computed = self.computed(*case, time)
+        return computed, measured(*self.packets(*case), computed)
 
 
 def with_packets(size: Callable[[float], float]) -> Change:
@@ -76,8 +83,161 @@ def with_packets(size: Callable[[float], float]) -> Change:
     return changed
 
 
-GRANULARITY = of_both(
+GRANULARITY = Experiment(
     "with packets four times smaller", "granularity of packets", with_packets(lambda size: size // SMALLER)
 )
 
-EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {}
+
+# ---- relays: EDN, PEDN, Copa -------------------------------------------------------------------------------
+
+STEP = 40.0
+"""Packets by which windows of `_steps` change."""
+
+
+def _with_delays(loop: Any, network: Network, time: str) -> LimitCycle:
+    """Return the cycle of relays with the delays of hosts in packet runs."""
+    orbit = relay_orbit(loop, network, loop.relay_delays)
+    neutral = abs(orbit.difference - 1.0) < 1e-6
+    values = [0.0] if neutral else [*[orbit.difference] * (network.n_flows - 1), 0.0]
+    multipliers = np.array(sorted(values, reverse=True), dtype=complex)
+    fluid = limit_cycle(loop, network, time)
+    return replace(fluid, period=orbit.period, amplitude=orbit.amplitude, multipliers=multipliers)
+
+
+def _stepped(w: float, R: float, s: float, p: Params) -> float:
+    """EDN's law with steps of STEP packets."""
+    return max(w + STEP * s * edn.direction(R, p), s)
+
+
+def _count(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Count ACKs as EDN does, and change the window by STEP packets."""
+    s, R = 1.0 * env.packet_size, header.forward + header.reverse
+    if env.window < flow.ssthresh:
+        edn.on_ack(flow, header, p, env)
+    else:
+        flow.count += edn.direction(R, p) * env.acked / s
+        if abs(flow.count) * s >= env.window:
+            env.window = _stepped(env.window, R, s, p)
+            flow.ssthresh = min(flow.ssthresh, env.window)
+            flow.count = 0.0
+
+
+def _once_per_rtt(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Change the window by STEP packets per RTT, by the ACK of the second packet sent after the last change."""
+    s, R = 1.0 * env.packet_size, header.forward + header.reverse
+    if env.window < flow.ssthresh:
+        edn.on_ack(flow, header, p, env)
+    elif env.delivered >= flow.count:
+        env.window = _stepped(env.window, R, s, p)
+        flow.ssthresh = min(flow.ssthresh, env.window)
+        flow.count = max(1.0 * env.in_flight, env.window) + env.delivered + 2.0 * s
+
+
+_law_of_copa = Copa.source_law
+
+
+def _copa_once_per_rtt(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Change the window once per RTT by Copa's law, by the ACK of a packet that saw the last change."""
+    s = 1.0 * env.packet_size
+    if flow.slow_start > 0:
+        copa.flow_on_ack(flow, header, p, env)
+        flow.rtt_began = 1.0 * env.delivered
+    elif env.delivered >= flow.rtt_began:
+        env.window = max(_law_of_copa(env.window, env.rtt - env.min_rtt, env.rtt, s, p), 2.0 * s)
+        flow.rtt_began = max(1.0 * env.in_flight, env.window) + env.delivered + 2.0 * s / p.delta
+        env.rate = 16.0 * env.window / env.srtt
+
+
+def _steps(host: type, on_ack: Any) -> type:
+    """Return a class of hosts of EDN or PEDN with large steps and another hook."""
+
+    class Stepped(host):  # type: ignore[misc]
+        source_law = staticmethod(_stepped)
+
+        def flow_hooks(self) -> dict[str, Hook]:
+            return {**super().flow_hooks(), "on_ack": on_ack}
+
+    return Stepped
+
+
+class _CopaOncePerRTT(Copa):
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {**super().flow_hooks(), "on_ack": _copa_once_per_rtt}
+
+
+def _relays(host: type, cause: str, **limits: float) -> tuple[Experiment, ...]:
+    """Return the experiments on EDN or PEDN; `cause`: what one flow with large steps does not have."""
+
+    def one_flow(on_ack: Any) -> Change:
+        network = Network.dumbbell("1 Gb/s", [0.1], packet_size=1500)
+        return lambda *_: (_steps(host, on_ack)(quantized=False, **limits), network)
+
+    return (
+        Experiment(
+            "of the cycle with the delays of hosts",
+            "windows are constant for an RTT at each turn, as a host first undoes its count of ACKs, which the law per "
+            "RTT leaves out",
+            computed=_with_delays,
+            times=("continuous",),
+        ),
+        Experiment(
+            "of the cycle with the delays of hosts, for one flow with steps of 40 packets",
+            cause,
+            one_flow(_count),
+            _with_delays,
+            times=("continuous",),
+        ),
+        Experiment(
+            "with hosts that change windows once per RTT, one flow and steps of 40 packets",
+            "hosts change windows after a count of ACKs, and not once per RTT by the queue of one RTT ago as in "
+            "discrete time; and whole packets",
+            one_flow(_once_per_rtt),
+            times=("discrete",),
+        ),
+    )
+
+
+def _copa(flows: int, capacity: str) -> Change:
+    """Return a change to hosts that keep 50 packets in queues, with windows of thousands of packets."""
+    return lambda *_: (Copa(delta=0.02), Network.dumbbell(capacity, [0.1] * flows, packet_size=1500))
+
+
+EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {
+    "EDN": _relays(
+        edn.EDN,
+        "packets are whole, and their queue has half a packet more in amplitude than the fluid",
+        A=0.002,
+        B=0.003,
+    ),
+    "PEDN": _relays(
+        PEDN,
+        "with several flows, packets of a flow arrive in trains, as ACKs keep them together, and find more packets of "
+        "their own in the queue than its mean share",
+        A=167.0,
+        B=250.0,
+    ),
+    "Copa": (
+        Experiment(
+            "of the cycle with the delays of hosts",
+            "hosts see a rise of the queue later, as they use the minimum RTT over half an RTT",
+            computed=_with_delays,
+            times=("continuous",),
+        ),
+        Experiment(
+            "of the cycle with the delays of hosts, with 50 packets of each flow in queues and 480 Mb/s",
+            "hosts see a rise of the queue later, as they use the minimum RTT over half an RTT; and queues of two "
+            "packets of each flow",
+            _copa(2, "480 Mb/s"),
+            _with_delays,
+            times=("continuous",),
+        ),
+        Experiment(
+            "with hosts that change windows once per RTT, one flow with 50 packets in the queue and 960 Mb/s",
+            "hosts change windows at each ACK by the minimum RTT over half an RTT, and not once per RTT as in "
+            "discrete time",
+            _copa(1, "960 Mb/s"),
+            packets=lambda _, network: (_CopaOncePerRTT(delta=0.02), network),
+            times=("discrete",),
+        ),
+    ),
+}
