@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc._support.arguments import check_arguments, nearest, shown
+from ecc._support.arguments import check_arguments, nearest, shown, unknown_key
 from ecc._support.display import Displayed, Rows, others_text, quantity_text, value_text
 from ecc._support.quantity import Quantity, QuantityField, as_count, as_number, as_time, required
 from ecc.contract.assignment import Deployment, ProtocolAssignment, read_protocol
@@ -371,7 +371,7 @@ class Scenario(Displayed):
         )
         for key in data:
             if key not in allowed:
-                raise ValueError(f"scenario has no key {key!r}; allowed are {', '.join(allowed)}")
+                raise ValueError(unknown_key("scenario", key, allowed))
         is_generated = "fabric" in data
         for key in ("duration", "protocol", *(() if is_generated else ("links", "flows"))):
             if key not in data:
@@ -511,7 +511,7 @@ def _protocol_or_assignment(table: Any) -> Any:
         return _protocol(table, "protocol")
     for key in table:
         if key not in ("flows", "links"):
-            raise ValueError(f"protocol has no key {key!r}; allowed are flows, links")
+            raise ValueError(unknown_key("protocol", key, ("flows", "links")))
     links = table.get("links", {})
     for which, tables in (("flows", table["flows"]), ("links", links)):
         if not isinstance(tables, Mapping):

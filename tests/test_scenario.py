@@ -188,7 +188,9 @@ def test_assignments_name_the_place_of_a_bad_value():
     text = TOML.replace('[protocol]\nname = "piqi-rcp"\nalpha = 0.4', halves)
     with pytest.raises(ValueError, match=r"^target must be > 0 s, got -1 \(in protocol\.links\.0\)$"):
         Scenario.from_toml(text)
-    with pytest.raises(ValueError, match="^protocol has no key 'link'; allowed are flows, links$"):
+    with pytest.raises(
+        ValueError, match=r"^protocol has no key 'link' \(did you mean links\?\); allowed are flows, links$"
+    ):
         Scenario.from_toml(text.replace("protocol.links", "protocol.link"))
 
 
@@ -213,7 +215,11 @@ def test_toml_takes_units_and_spellings():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("alpha = 0.4", "aplha = 0.4", "protocol has no key 'aplha'; allowed are alpha, tau1"),
+        (
+            "alpha = 0.4",
+            "aplha = 0.4",
+            r"protocol has no key 'aplha' \(did you mean alpha, alpha2 or alpha1\?\); allowed are alpha, tau1",
+        ),
         ("alpha = 0.4", "alpha = -1", r"alpha must be > 0, got -1 \(in protocol\)"),
         (
             'name = "piqi-rcp"',
@@ -221,7 +227,11 @@ def test_toml_takes_units_and_spellings():
             "protocol name must be a protocol or discipline of ecc, or module:Class or path.so, got 'tcp': did you",
         ),
         ('name = "piqi-rcp"', 'name = "nowhere:Thing"', "protocol name 'nowhere:Thing' cannot be imported"),
-        ('delay = "50 ms"', 'dealy = "50 ms"', r"links\[0\] has no key 'dealy'; allowed are capacity, delay, buffer"),
+        (
+            'delay = "50 ms"',
+            'dealy = "50 ms"',
+            r"links\[0\] has no key 'dealy' \(did you mean delay\?\); allowed are capacity, delay, buffer",
+        ),
         (
             'capacity = "100 Mb/s"',
             'capacity = "-1 Mb/s"',

@@ -39,7 +39,7 @@ from numpy.typing import ArrayLike
 
 from ecc.errors import OutOfMemoryError
 
-__all__ = ["Count", "Matrix", "Positive", "Seed", "Vector", "check_arguments", "nearest", "shown"]
+__all__ = ["Count", "Matrix", "Positive", "Seed", "Vector", "check_arguments", "nearest", "shown", "unknown_key"]
 
 Count: TypeAlias = Annotated[int, 0, 63]
 Positive: TypeAlias = Annotated[int, 1, 63]
@@ -90,6 +90,23 @@ def nearest(name: object, known: Mapping[str, str]) -> str:
         spelled = {re.sub(r"[-_ ]", "", key.lower()): key for key in known}
         meant = [spelled[match] for match in get_close_matches(re.sub(r"[-_ ]", "", word), spelled)]
     return f": did you mean {' or '.join(', '.join(meant).rsplit(', ', 1))}?" if meant else ""
+
+
+def unknown_key(where: str, key: object, allowed: Iterable[str]) -> str:
+    """Return the message on an unknown key of a table: a similar key first, then all allowed ones.
+
+    Parameters
+    ----------
+    where : str
+        Name of the table, for example "links[0]".
+    key : object
+        Unknown key.
+    allowed : iterable of str
+        Allowed keys.
+    """
+    names = list(allowed)
+    meant = nearest(key, dict.fromkeys(names, "")).removeprefix(": ")
+    return f"{where} has no key {shown(key)}{f' ({meant})' if meant else ''}; allowed are {', '.join(names)}"
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -97,6 +97,7 @@ def protocol_of(name: str, settings: Sequence[str], option: str = "--set") -> Pr
 
 def pair_with_settings(protocol: Any, settings: Sequence[str]) -> Any:
     """Hosts and queue disciplines with flows.NAME=VALUE, links.NAME=VALUE set."""
+    from ecc._support.arguments import unknown_key
     from ecc.contract.assignment import parameter_names, with_parameter
 
     for setting in settings:
@@ -104,7 +105,7 @@ def pair_with_settings(protocol: Any, settings: Sequence[str]) -> Any:
         if not sign or not key:
             raise ValueError(f"--set must be NAME=VALUE, got {setting!r}")
         if key not in parameter_names(protocol):
-            raise ValueError(f"--set has no key {key!r}; allowed are {', '.join(parameter_names(protocol))}")
+            raise ValueError(unknown_key("--set", key, parameter_names(protocol)))
         protocol = with_parameter(protocol, key, number_or_text(text))
     return protocol
 
@@ -112,6 +113,8 @@ def pair_with_settings(protocol: Any, settings: Sequence[str]) -> Any:
 def settings_of(kind: type[Protocol], settings: Sequence[str], option: str = "--set") -> dict[str, Any]:
     """NAME=VALUE of an option as constructor arguments."""
     from dataclasses import fields
+
+    from ecc._support.arguments import unknown_key
 
     words: dict[str, Any] = {"true": True, "false": False, "none": None}
     names = [field.name for field in fields(kind) if field.init]
@@ -121,7 +124,7 @@ def settings_of(kind: type[Protocol], settings: Sequence[str], option: str = "--
         if not sign or not key:
             raise ValueError(f"{option} must be NAME=VALUE, got {setting!r}")
         if key not in names:
-            raise ValueError(f"{option} has no key {key!r}; allowed are {', '.join(names)}")
+            raise ValueError(unknown_key(option, key, names))
         values[key] = words[text.lower()] if text.lower() in words else number_or_text(text)
     return values
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 from inspect import Parameter, signature
 from typing import Any
 
-from ecc._support.arguments import check_arguments, nearest, shown
+from ecc._support.arguments import check_arguments, nearest, shown, unknown_key
 from ecc._support.quantity import as_count
 from ecc.network import demands
 from ecc.network.demands import Demand
@@ -117,7 +117,7 @@ def _chosen(
     allowed = dict.fromkeys([*parameters, *added])
     for other in options:
         if other not in allowed:
-            raise ValueError(f"{where} has no key {other!r}; allowed are {', '.join([key, *allowed])}")
+            raise ValueError(unknown_key(where, other, [key, *allowed]))
     for parameter in parameters.values():
         if parameter.default is Parameter.empty and parameter.name not in options and parameter.name != "capacity":
             raise ValueError(f"{where} lacks the key {parameter.name!r}")

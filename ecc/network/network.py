@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc._support.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown, unknown_key
 from ecc._support.display import Displayed, Rows, quantity_text
 from ecc._support.quantity import (
     LONGEST_DELAY,
@@ -1252,7 +1252,7 @@ def from_table(kind: type, table: Any, where: str, instead: Mapping[str, str] | 
     known, required = _keys(kind)
     for key in table:
         if key not in known:
-            raise ValueError(f"{where} has no key {key!r}; allowed are {', '.join([*known, *alternates.values()])}")
+            raise ValueError(unknown_key(where, key, [*known, *alternates.values()]))
     for name in required:
         if name not in table:
             alternate = f" or {alternates[name]!r}" if name in alternates else ""

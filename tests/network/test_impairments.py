@@ -152,7 +152,11 @@ def test_wrong_kinds_get_one_line(build, message):
     ("old", "new", "message"),
     [
         ('"Jitter"', '"Noise"', r"impairments\[0\] must be a table with a name, one of RandomLoss, .*'Noise'"),
-        ("in_order", "ordered", r"impairments\[0\] has no key 'ordered'; allowed are delay, link, acks_of, in_order"),
+        (
+            "in_order",
+            "ordered",
+            r"impairments\[0\] has no key 'ordered' \(did you mean in_order\?\); allowed are delay, link, acks_of",
+        ),
         ("link = 1", "link = 7", r"link must be from 0 to 1, got 7 \(impairments\[0\]\)"),
     ],
 )
@@ -170,7 +174,7 @@ def test_bad_toml_names_the_place(old, new, message):
         ('{ name = ["Jitter"] }', r"must be a table with a name, one of .*, got \{'name': \['Jitter'\]\}$"),
         (
             '{ name = "DeliveryTrace", link = 0, fil = "a.up" }',
-            "has no key 'fil'; allowed are link, times, opportunity, file$",
+            r"has no key 'fil' \(did you mean file\?\); allowed are link, times, opportunity, file$",
         ),
         ('{ name = "DeliveryTrace", link = 0 }', "lacks the key 'times' or 'file'$"),
         ('{ name = "CapacitySchedule", link = 0 }', "lacks the key 'times'$"),
