@@ -226,6 +226,10 @@ def test_ids_and_numbers_are_not_broken_in_a_narrow_terminal(capsys, monkeypatch
     print_items(table_of("", ("claim", "value", "statement"), rows))
     out = capsys.readouterr().out
     assert "bbr-cubic-oscillation" in out and "0.000879507" in out
+    heads = ("links.0.capacity", "protocol.alpha", "utilization", "mean queue [bytes]")
+    print_items(table_of("", heads, [("5", "1", "2", "3")]))
+    words = capsys.readouterr().out.split()
+    assert {"links.0.", "capacity", "protocol.", "alpha", "utilization", "[bytes]"} <= set(words)
     assert main(["claims", "bbr-cubic-oscillation"]) == 0
     first, *text = capsys.readouterr().out.splitlines()
     assert first.startswith("bbr-cubic-oscillation  BBR-CUBIC abstract; read: ")
@@ -239,6 +243,12 @@ def test_long_lines_are_wrapped_at_words_in_a_terminal(capsys, monkeypatch):
     assert out[0] == "a table"
     assert all(len(line) <= 40 for line in out) and out[2].startswith("    ")
     assert " ".join(" ".join(out[1:]).split()).endswith("from 0.1 to 0.8606, at all values tried")
+    print_text("  model          over       root\n  paced windows  drop-tail  z = 0.6865 per 12 s")
+    assert capsys.readouterr().out.splitlines() == [
+        "  model         over       root",
+        "  paced         drop-tail  z = 0.6865",
+        "  windows                  per 12 s",
+    ]
 
 
 @pytest.mark.parametrize("width", ["80", "160"])
@@ -343,17 +353,23 @@ def test_crosscheck_prints_a_table_and_writes_the_report(checks, tmp_path, monke
     assert json.loads((out / "results.json").read_text())["command"] == "ecc crosscheck qi-3"
 
 
-def test_the_table_says_what_a_confirmed_claim_does_not(capsys):
+def test_the_table_says_what_a_confirmed_claim_does_not(capsys, monkeypatch):
     missed = Measurement("packets below the bound", "unstable", met=False)
     one, other = claims()["qi-3"], claims()["qi-4"]
     confirmed = Finding(one, Verdict.CONFIRMED, "Right.", [missed])
-    output.print_items(output.verdict_table([confirmed, Finding(other, Verdict.REFUTED, "Wrong.", [missed])]))
+    findings = [confirmed, Finding(other, Verdict.REFUTED, "Wrong.", [missed])]
+    output.print_verdicts(findings, "claim", {})
     text = capsys.readouterr().out
     head, _, first, second = (line for line in text.splitlines() if line)
     assert head.endswith("  beyond the claim") and first.endswith("  packets below the bound: unstable")
     assert second.endswith("  Wrong.")  # nothing after it, no blanks either
-    output.print_items(output.verdict_table([replace(confirmed, measurements=[])]))
+    output.print_verdicts([replace(confirmed, measurements=[])], "claim", {})
     assert "beyond" not in capsys.readouterr().out
+    monkeypatch.setattr(output, "_console", lambda: narrow(60))
+    output.print_verdicts(findings, "claim", {"qi-5": "no memory"})
+    blocks = ["qi-3  confirmed", "    Right.", "    beyond the claim: packets below the bound: unstable"]
+    blocks += ["qi-4  refuted", "    Wrong.", "qi-5  failed", "    no memory"]
+    assert capsys.readouterr().out.splitlines() == blocks
 
 
 def test_crosscheck_json_is_all_there_is_on_standard_output(checks, tmp_path, capsys):

@@ -50,7 +50,7 @@ def conform(
         str | None,
         typer.Option(
             metavar="REFERENCE",
-            help="In place of cases: where its variables leave those of this protocol, which sees the same ACKs.",
+            help="Instead of cases: when variables of the protocol and of a reference first differ, on the same ACKs.",
         ),
     ] = None,
     of_reference: Annotated[
@@ -69,7 +69,7 @@ def conform(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="In place of cases: where a stack's trace leaves the protocol, which sees the same ACKs.",
+            help="Instead of cases: when the trace of a stack and the protocol first differ, on the same ACKs.",
         ),
     ] = None,
     tolerance: Annotated[

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ecc._support.files import make_folder
 from ecc.cli.app import FAILED, INTERRUPTED, UNWRITTEN
-from ecc.cli.output import complain, error_of_writing, print_items, progress_bar, verdict_table
+from ecc.cli.output import complain, error_of_writing, print_verdicts, progress_bar
 from ecc.cli.work import begin_work, end_work, show_resumed, started_workers
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def examine_and_report(
     elif result.findings or result.failures:
         shown = [item for item in result.findings if what != "case" or item.verdict is not Verdict.NOT_COMPARABLE]
         if shown or result.failures:
-            print_items(verdict_table(shown, what, result.failures))
+            print_verdicts(shown, what, result.failures)
         for line in not_applying():
             print(line)
     for trouble in (unwritten, None if store is None else store.trouble):

@@ -89,7 +89,7 @@ ClockingOfFluid = Annotated[
 ]
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PROTOCOL, CLAIM or SECTION]...", help="Which claims. Default: all."),
+    typer.Argument(metavar="PROTOCOL|CLAIM|SECTION", help="Claims, by protocol, id or section. Default: all."),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for report.html, report.md and results.json.")]
 Dataset = Annotated[

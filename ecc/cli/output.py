@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import groupby, pairwise, zip_longest
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -13,6 +16,7 @@ from ecc._support.files import WriteError, replacing
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from ecc.claims.ledger import Finding
     from ecc.results.trajectory import Trajectory
@@ -33,13 +37,13 @@ __all__ = [
     "print_items",
     "print_json",
     "print_text",
+    "print_verdicts",
     "progress_bar",
     "protocol_names",
     "summary_of",
     "summary_tables",
     "table_of",
     "titled",
-    "verdict_table",
 ]
 
 
@@ -157,6 +161,7 @@ def _console() -> Console:
     return console
 
 
+_wrapped = partial(wrap, break_on_hyphens=False, break_long_words=False)  # an id is not cut
 _WIDE = 100_000  # columns: no table is folded or cut
 _TABLES = 140  # columns of a terminal with room for a table that has a column of sentences
 
@@ -176,25 +181,53 @@ def print_items(*items: Any) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print lines, of which those longer than the terminal are wrapped at words, indented below their first word."""
+    """Print lines; those longer than the terminal are wrapped at words, and in tables within their column."""
     console = _console()
     if not console.is_terminal:
         print(text)
         return
-    for line in text.splitlines():
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
-        wrapped = wrap(line, console.width, subsequent_indent=indent, break_long_words=False, drop_whitespace=True)
-        print("\n".join(wrapped) if len(line) > console.width else line)
+    for is_table, lines in groupby(text.splitlines(), lambda line: re.match(r" {2,}\S.*\S {2,}\S", line) is not None):
+        rows = list(lines)
+        if max(map(len, rows)) <= console.width:
+            print("\n".join(rows))
+        elif is_table:
+            print("\n".join(_folded(rows, console.width)))
+        else:
+            for line in rows:
+                indent = " " * (len(line) - len(line.lstrip()) + 2)
+                print("\n".join(_wrapped(line, console.width, subsequent_indent=indent)) or line)
 
 
-def print_blocks(blocks: Iterable[tuple[str, str, str]]) -> None:
-    """Print a block for each (name, remark, text), for terminals that are too narrow for a table."""
+def _folded(lines: Sequence[str], width: int) -> list[str]:
+    """Return the lines of a table with cells that are wrapped, the widest columns first, so that rows fit a width."""
+    longest = max(map(len, lines))
+    is_blank = [all(line[k : k + 1].strip() == "" for line in lines) for k in range(longest)]
+    starts = [k for k in range(2, longest) if not is_blank[k] and is_blank[k - 1] and is_blank[k - 2]]
+    cells = [[line[a:b].rstrip() for a, b in pairwise([*starts, longest])] for line in lines]
+    columns = list(zip(*cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    least = [max(len(word) for cell in column for word in cell.split() or [""]) for column in columns]
+    while starts[0] + sum(widths) + 2 * (len(widths) - 1) > width and widths != least:
+        widest = max(range(len(widths)), key=lambda k: (widths[k] > least[k], widths[k]))
+        widths[widest] -= 1
+    folded = []
+    for row in cells:
+        parts = [_wrapped(cell, size) for cell, size in zip(row, widths, strict=True)]
+        for words in zip_longest(*parts, fillvalue=""):
+            line = "  ".join(f"{word:<{size}}" for word, size in zip(words, widths, strict=True))
+            folded.append((" " * starts[0] + line).rstrip())
+    return folded
+
+
+def print_blocks(blocks: Iterable[tuple[str, str | Text, str]]) -> None:
+    """Print a block for each (name, remark, lines of text), for terminals that are too narrow for a table."""
     from rich.text import Text
 
     console = _console()
     for name, remark, text in blocks:
-        console.print(Text.assemble((name, "bold"), "  ", (remark, "dim")))
-        print("\n".join(wrap(text, console.width, initial_indent="    ", subsequent_indent="    ")))
+        console.print(Text.assemble((name, "bold"), "  ", remark if isinstance(remark, Text) else (remark, "dim")))
+        for line in text.splitlines():
+            print("\n".join(_wrapped(line, console.width, initial_indent="    ", subsequent_indent="    ")))
 
 
 def is_narrow() -> bool:
@@ -273,10 +306,11 @@ def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left")
     cells = [[cell(content) for content in row] for row in rows]
     for place, column in enumerate(columns):
+        # Neither ids and numbers nor words of a heading can be read in two pieces; the path of a setting can.
+        head = re.sub(r"\.(?=\w+$)", ".\n", str(column)) if is_narrow() else str(column)
         words = [row[place].plain for row in cells]
-        is_word = all(" " not in word for word in words)  # ids and numbers cannot be copied or read in two pieces
-        longest = max(map(len, words), default=0) if is_word else None
-        table.add_column(cell(column), overflow="fold", min_width=longest)
+        whole = [*head.split(), *(words if all(" " not in word for word in words) else ())]
+        table.add_column(cell(head), overflow="fold", min_width=max(map(len, whole), default=0))
     for row in cells:
         table.add_row(*row)
     return table
@@ -293,27 +327,43 @@ _STYLES = {
 }
 
 
-def verdict_table(findings: Sequence[Finding], what: str = "claim", failures: Mapping[str, str] | None = None) -> Table:
+def print_verdicts(findings: Sequence[Finding], what: str, failures: Mapping[str, str]) -> None:
+    """Print a table of verdicts on claims or cases, or a block for each if the terminal has no room for a table."""
+    rows = [
+        *(_verdict_row(finding) for finding in findings),
+        *((key, "failed", "", error, "") for key, error in failures.items()),
+    ]
+    if what == "case":
+        rows = [(*row[:2], "", row[3], "") for row in rows]
+    if is_narrow():
+        for key, verdict, pair, reason, exceptions in rows:
+            texts = (pair, reason, f"beyond the claim: {exceptions}" if exceptions else "")
+            print_blocks([(key, _colored(verdict), "\n".join(filter(None, texts)))])
+        return
+    heads = (what, "verdict", "published → found", "reason", "beyond the claim")
+    filled = [k for k, head in enumerate(heads) if any(row[k] for row in rows) or head == "reason"]
+    cells = [(row[0], _colored(row[1]), *row[2:]) for row in rows]
+    print_items(table_of("", [heads[k] for k in filled], [[row[k] for k in filled] for row in cells]))
+
+
+def _colored(verdict: str) -> Text:
+    """Return a verdict in its color; "answered: yes" has that of "answered"."""
     from rich.text import Text
 
+    return Text(verdict, _STYLES[verdict.partition(":")[0]])
+
+
+def _verdict_row(finding: Finding) -> tuple[str, str, str, str, str]:
+    """Return id, verdict, published and found value, reason, and what else was found."""
     from ecc._support.display import number_text
     from ecc.claims.report.text import judged, unexpected
 
-    rows = []
-    for finding in findings:
-        paired = [measurement for measurement in finding.measurements if measurement.reported is not None]
-        pair = next((m for m in paired if not isinstance(m.reported, str)), paired[0] if paired else None)
-        shown = ""
-        if pair is not None:
-            shown = f"{pair.name}: {number_text(pair.reported)} → {number_text(pair.value)} {pair.unit}".strip()
-        verdict = Text(judged(finding), style=_STYLES[finding.verdict])
-        rows.append((Text(finding.claim.id, no_wrap=True), verdict, shown, finding.reason, unexpected(finding)))
-    failed = Text("failed", style=_STYLES["failed"])
-    rows += [(Text(key, no_wrap=True), failed, "", error, "") for key, error in (failures or {}).items()]
-    if what == "case":
-        return table_of("", ("case", "verdict", "reason"), [(*row[:2], row[3]) for row in rows])
-    heads = ("claim", "verdict", "published → found", "reason", "beyond the claim")
-    return table_of("", *((heads, rows) if any(row[-1] for row in rows) else (heads[:-1], [row[:-1] for row in rows])))
+    paired = [measurement for measurement in finding.measurements if measurement.reported is not None]
+    pair = next((m for m in paired if not isinstance(m.reported, str)), paired[0] if paired else None)
+    shown = ""
+    if pair is not None:
+        shown = f"{pair.name}: {number_text(pair.reported)} → {number_text(pair.value)} {pair.unit}".strip()
+    return finding.claim.id, judged(finding), shown, finding.reason, unexpected(finding)
 
 
 def summary_of(run: Trajectory, case: Scenario) -> dict[str, Any]:

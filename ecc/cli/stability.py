@@ -69,8 +69,13 @@ def stability(
             metavar="NAME", help="Parameter whose stable interval is computed. Default: the main gain of the protocol."
         ),
     ] = "",
-    time: Annotated[list[Time] | None, typer.Option(help="Linear model; may be given again. Default: all.")] = None,
-    mean_rtt: Annotated[MeanRtt | None, typer.Option(help="What a router's mean RTT is over. Default: flows.")] = None,
+    time: Annotated[
+        list[Time] | None,
+        typer.Option(metavar="<continuous|discrete|hybrid>", help="Linear model; may be given again. Default: all."),
+    ] = None,
+    mean_rtt: Annotated[
+        MeanRtt | None, typer.Option(help="A router's mean RTT is over its flows or packets. Default: flows.")
+    ] = None,
     clocking: Annotated[
         str | None,
         typer.Option(

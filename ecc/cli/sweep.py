@@ -55,8 +55,8 @@ DEFAULT_METRICS = ("utilization", "fairness", "mean_queue", "peak_queue", "loss"
 @app.command(
     short_help="Run a scenario over a grid; print metrics of each run.",
     epilog=examples(
-        "ecc sweep scenario.toml --vary protocol.alpha=0.1:0.7:7 --metric mean_queue --out sweep.html",
-        "ecc sweep scenario.toml --vary protocol.alpha=0.2,0.4 --vary seed=1:10:10 --average seed",
+        "ecc sweep scenario.toml --vary protocol.alpha=0.1:0.7:7 --out sweep.html",
+        "ecc sweep scenario.toml --vary seed=1:10:10 --average seed",
     ),
 )
 def sweep(
