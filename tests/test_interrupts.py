@@ -16,6 +16,7 @@ import pytest
 import xarray as xr
 from waiting import HANG, advancing, until, without_progress
 
+import ecc
 from ecc._support.files import replacing
 from ecc._support.store import Store
 from ecc.claims import ledger
@@ -174,7 +175,18 @@ def test_ctrl_c_while_results_are_written_is_too_late_but_for_the_second(
     assert main([command, *map(str, arguments)]) == (0 if interruptions == 1 else 130)
     assert out.exists() is (interruptions == 1)
     printed, said = capsys.readouterr()
+    assert "ecc: results are written first; a second Ctrl-C ends this" in said
     assert bool(printed) is (interruptions == 1) and said.endswith("ecc: interrupted\n") is (interruptions == 2)
+
+
+def test_ctrl_c_is_answered_while_a_run_is_prepared_behind_a_shells_ampersand(scenario, monkeypatch):
+    monkeypatch.setattr(ecc.Scenario, "from_toml", lambda path: signal.raise_signal(signal.SIGINT))
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert main(["simulate", scenario()]) == 130
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 LIMITED = """
@@ -260,7 +272,7 @@ PAGE = 4096  # bytes
 SAID = re.compile(
     r"ecc: (interrupted(| after \d+ of \d+ (points; the same command resumes there"
     r"|claims(|; the same command resumes there)(|; results up to then:)))"
-    r"|the run ended at .*: interrupted)"
+    r"|the run ended at .*: interrupted|results are written first; .*)"
 )
 
 

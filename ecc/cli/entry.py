@@ -92,11 +92,13 @@ def _in_module_of_user(error: BaseException) -> str:
 
 @contextmanager
 def _handlers_kept() -> Iterator[None]:
-    """Leave the handlers of signals as they were, whoever calls the command line."""
+    """Answer Ctrl-C even if it is ignored, as after a shell's `&`, and leave the handlers as they were at the end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    if before[signal.SIGINT] is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:

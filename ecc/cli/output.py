@@ -206,9 +206,9 @@ def _folded(lines: Sequence[str], width: int) -> list[str]:
     cells = [[line[a:b].rstrip() for a, b in pairwise([*starts, longest])] for line in lines]
     columns = list(zip(*cells, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    least = [max(len(word) for cell in column for word in cell.split() or [""]) for column in columns]
-    while starts[0] + sum(widths) + 2 * (len(widths) - 1) > width and widths != least:
-        widest = max(range(len(widths)), key=lambda k: (widths[k] > least[k], widths[k]))
+    minimum = [max(len(word) for cell in column for word in cell.split() or [""]) for column in columns]
+    while starts[0] + sum(widths) + 2 * (len(widths) - 1) > width and widths != minimum:
+        widest = max(range(len(widths)), key=lambda k: (widths[k] > minimum[k], widths[k]))
         widths[widest] -= 1
     folded = []
     for row in cells:
@@ -309,8 +309,8 @@ def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) 
         # Neither ids and numbers nor words of a heading can be read in two pieces; the path of a setting can.
         head = re.sub(r"\.(?=\w+$)", ".\n", str(column)) if is_narrow() else str(column)
         words = [row[place].plain for row in cells]
-        whole = [*head.split(), *(words if all(" " not in word for word in words) else ())]
-        table.add_column(cell(head), overflow="fold", min_width=max(map(len, whole), default=0))
+        unbroken = [*head.split(), *(words if all(" " not in word for word in words) else ())]
+        table.add_column(cell(head), overflow="fold", min_width=max(map(len, unbroken), default=0))
     for row in cells:
         table.add_row(*row)
     return table

@@ -39,8 +39,13 @@ def end_work() -> None:
 
     A second one ends this, too.
     """
+
+    def wait(number: int, frame: object) -> None:
+        signal.signal(number, signal.default_int_handler)
+        complain("results are written first; a second Ctrl-C ends this without them")
+
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, lambda number, frame: signal.signal(number, signal.default_int_handler))
+        signal.signal(signal.SIGINT, wait)
 
 
 def result_store(store: Path | None, fresh: bool) -> Store:

@@ -238,7 +238,7 @@ def poisson(
     ----------
     n_hosts : int, >= 2
         Number of hosts. All pairs of source and destination are equally likely.
-    load : float, > 0
+    load : float, > 0, at most 10
         Mean sending rate of a host as a share of its capacity: n_hosts * load * capacity / mean size flows arrive per
         second.
     capacity : float, bit/s
@@ -268,7 +268,10 @@ def poisson(
     468
     """
     count = as_count(n_hosts, "n_hosts", minimum=2, bits=20)
-    offered = count * as_number(load, "load", positive=True) * as_rate(capacity, "capacity") / 8.0
+    share = as_number(load, "load", positive=True)
+    if share > _MAX_LOAD:
+        raise ValueError(f"load must be at most {_MAX_LOAD:g}, a share of the capacity (0.6 is 60 %), got {share:g}")
+    offered = count * share * as_rate(capacity, "capacity") / 8.0
     is_one = isinstance(sizes, int | float) or (isinstance(sizes, str) and sizes[:1].isdigit())
     table = FlowSizes([(as_size(sizes, "sizes"), 1.0)]) if is_one else flow_sizes(sizes)
     first, width = as_time(fields.pop("start", 0.0), "start"), as_time(duration, "duration", positive=True)
@@ -287,3 +290,4 @@ def poisson(
 
 
 _MAX_FLOWS = 1e7
+_MAX_LOAD = 10.0  # a larger one is a percentage: a run with it would last for hours

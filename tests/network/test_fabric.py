@@ -225,6 +225,7 @@ REFUSED = {
     "by must not be a multiple of n_hosts (4), got -4": lambda: demands.shift(4, by=-4),
     "sources must be at least one host, got ()": lambda: demands.incast(()),
     "duration must be < ": lambda: demands.poisson(128, 1.0, "1 Tb/s", "1 kB", "1 s"),
+    "load must be at most 10": lambda: demands.poisson(128, 60, "1 Tb/s", "1 kB", "1 ns"),
     "load must be > 0": lambda: demands.poisson(128, 0.0, "1 Tb/s", "1 kB", "1 s"),
     "sizes must be one of 'web-search', 'data-mining', 'hadoop', or a table, got 'x'": lambda: demands.poisson(
         4, 1.0, "1 Gb/s", "x", 1.0
