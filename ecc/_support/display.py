@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from html import escape
 from math import inf, isfinite, isnan, pi
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ecc._support.quantity import as_rate, as_size, as_time
+
 __all__ = [
     "Displayed",
     "Rows",
+    "changed_text",
     "first_notes",
     "frequency_text",
     "grid_html",
@@ -35,6 +38,8 @@ _PREFIXES = {
     "bit/s": ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")),
     "bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes")),
 }
+
+_READERS: Mapping[str, Callable[[Any, str], float]] = {"s": as_time, "bit/s": as_rate, "bytes": as_size}
 
 
 class Displayed:
@@ -62,6 +67,29 @@ class Displayed:
 
     def _repr_html_(self) -> str:
         return html_table(self._title(), self._rows(), getattr(self, "notes", ()))
+
+
+def changed_text(value: Any, units: Mapping[str, str] = {}) -> str:
+    """Return a dataclass as a call with the fields that differ from their defaults.
+
+    Parameters
+    ----------
+    value : dataclass
+    units : mapping, optional
+        Field -> unit of its number, for example "bit/s"; the number is then shown as '8 Mb/s' if this is exact.
+    """
+    shown = []
+    for item in fields(value):
+        content = getattr(value, item.name)
+        default = item.default_factory() if item.default_factory is not MISSING else item.default
+        if not item.init or content == default:
+            continue
+        text = repr(content)
+        if item.name in units and isinstance(content, int | float):
+            quantity = quantity_text(content, units[item.name], 12)
+            text = repr(quantity) if _READERS[units[item.name]](quantity, item.name) == content else text
+        shown.append(f"{item.name}={text}")
+    return f"{type(value).__name__}({', '.join(shown)})"
 
 
 def text_table(title: str, rows: Rows, notes: Sequence[str] = ()) -> str:
@@ -108,6 +136,9 @@ def html_table(title: str, rows: Rows, notes: Sequence[str] = ()) -> str:
     return grid_html(title, [(f"<th>{escape(name)}</th>", f"<td>{escape(value)}</td>") for name, value in cells])
 
 
+_LEFT = "<style>table.ecc :is(td,th){text-align:left!important}</style>"  # notebooks align cells to the right
+
+
 def grid_html(title: str, rows: Iterable[Iterable[str]]) -> str:
     """Return a left-aligned table of HTML cells under a title.
 
@@ -120,7 +151,7 @@ def grid_html(title: str, rows: Iterable[Iterable[str]]) -> str:
     """
     caption = f'<caption style="text-align:left;white-space:nowrap">{escape(title)}</caption>' if title else ""
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
-    return f'<table style="text-align:left">{caption}{body}</table>'
+    return f'<table class="ecc" style="text-align:left">{_LEFT}{caption}{body}</table>'
 
 
 def quantity_text(value: float, unit: str, digits: int = 4) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ecc._support.arguments import check_arguments, nearest, shown
+from ecc._support.display import Displayed, Rows
 from ecc._support.quantity import as_count
 from ecc._support.reports import ProgressCallback
 from ecc._support.store import Store
@@ -38,8 +39,8 @@ INTRODUCTION = (
 SECTION = "conformance"
 
 
-@dataclass(frozen=True)
-class Conformance:
+@dataclass(frozen=True, repr=False)
+class Conformance(Displayed):
     """Findings of the cases on a protocol.
 
     `findings`: in the order of the ledger; `failures`: id of a case that raised -> its error in one line;
@@ -50,6 +51,15 @@ class Conformance:
     findings: Sequence[Finding]
     failures: Mapping[str, str] = field(default_factory=dict)
     interrupted: bool = False
+
+    def _title(self) -> str:
+        return f"Conformance of {label(self.protocol)}: {'conforms' if self.conforms else 'does not conform'}"
+
+    def _rows(self) -> Rows:
+        rows = [(finding.claim.id, f"{finding.verdict}. {finding.reason}") for finding in self.applying]
+        rows += [(key, f"failed. {error}") for key, error in self.failures.items()]
+        rows += [("other cases", line) for line in self.not_applying]
+        return [*rows, *([("interrupted", "results up to then")] if self.interrupted else [])]
 
     @property
     def applying(self) -> list[Finding]:

@@ -111,6 +111,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import changed_text
 from ecc._support.quantity import Dimension
 from ecc.contract.choices import ARRAY_TYPES, NUMBER_TYPES
 from ecc.contract.env import Hook, NoRecord, Params
@@ -145,8 +146,7 @@ class Protocol:
     """Base of all protocols; the docstring of this module explains how to write one."""
 
     def __repr__(self) -> str:
-        changed = [f for f in fields(self) if f.init and getattr(self, f.name) != f.default]
-        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
+        return changed_text(self)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ecc._support.display import Displayed
+from ecc._support.display import Displayed, Rows
 from ecc.errors import UndecidedError
 from ecc.linear.argument_principle import (
     Count,
@@ -58,6 +58,24 @@ class Certificate(Displayed):
     pieces: int
     method: str
     reason: str = ""
+
+    def _rows(self) -> Rows:
+        most = inf if self.at_most is None else self.at_most
+        count = str(self.at_least) if most == self.at_least else f"at least {self.at_least}"
+        if most > self.at_least:
+            count += ", no upper bound" if most == inf else f", at most {most}"
+        where = [("right of", f"{self.line:.6g}")] if self.line else []
+        effort = f"{self.method}; {self.pieces} pieces of contours, |s| up to {self.reach:.4g}"
+        return [
+            ("unstable roots", f"{count} ({'proven' if self.is_proven else 'undecided'})"),
+            *where,
+            ("proof" if self.is_proven else "method", effort),
+            *([("reason", self.reason)] if self.reason else []),
+        ]
+
+    def _title(self) -> str:
+        verdicts = {True: "stable", False: "unstable", None: "undecided"}
+        return f"Certificate: {verdicts[self.stable]}"
 
     @property
     def lower(self) -> int:

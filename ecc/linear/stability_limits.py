@@ -139,7 +139,7 @@ class StabilityLimit(Displayed):
         return [
             *rows,
             ("stable for", value_text(ranges) if ranges else f"no value up to {self.searched_to:.6g}"),
-            ("crossings", f"{len(self.crossings)} up to {quantity_text(self.searched_to, '')}{proven}"),
+            ("crossings", f"{len(self.crossings)}, searched up to {quantity_text(self.searched_to, '')}{proven}"),
             (f"unstable roots as {lowest}", str(self.start)),
         ]
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown, unknown_key
-from ecc._support.display import Displayed, Rows, quantity_text
+from ecc._support.display import Displayed, Rows, changed_text, quantity_text
 from ecc._support.quantity import (
     LONGEST_DELAY,
     OptionalQuantityField,
@@ -38,6 +38,7 @@ from ecc._support.quantity import (
     required,
 )
 from ecc.network.demands import ACK_SIZE, Demand
+from ecc.network.drawing import routes_svg
 from ecc.network.fabric import Ends, Graph, ecmp_index, fat_tree_ends, leaf_spine_ends
 
 __all__ = ["Flow", "Link", "Network", "Pause"]
@@ -135,6 +136,9 @@ class Link:
     buffer_packets: int | None = None
     pause: Pause | None = None
 
+    def __repr__(self) -> str:
+        return changed_text(self, {"capacity": "bit/s", "delay": "s", "buffer": "bytes"})
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "capacity", as_rate(self.capacity, "capacity"))
         object.__setattr__(self, "delay", as_delay(self.delay, "delay"))
@@ -219,6 +223,9 @@ class Flow:
     priority: int = 0
     writes: tuple[Quantity, Quantity] | Quantity | None = None
     ack_size: SizeField = default(ACK_SIZE)
+
+    def __repr__(self) -> str:
+        return changed_text(self, dict.fromkeys(("start", "stop", "access_delay"), "s") | {"size": "bytes"})
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -406,6 +413,10 @@ class Network(Displayed):
             for k, (flow, rtt) in enumerate(zip(self.flows[:_MAX_SHOWN], self.rtts, strict=False))
         ]
         return [*rows, *([("...", f"{self.n_flows} flows in all")] if self.n_flows > _MAX_SHOWN else [])]
+
+    def _repr_html_(self) -> str:
+        texts = [(quantity_text(link.capacity, "bit/s"), quantity_text(link.delay, "s")) for link in self.links]
+        return super()._repr_html_() + routes_svg(texts, [flow.route for flow in self.flows])
 
     def check_flow(self, flow: Flow, name: str) -> None:
         """Raise an error if a flow does not fit: unknown links, packets larger than a buffer, delays beyond the clock.

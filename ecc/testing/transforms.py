@@ -432,7 +432,7 @@ def split_link(scenario: Scenario, link: int = 0, capacity_factor: float = 2.0) 
     >>> original = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.02], delay="4 ms"), models.NewReno(), 2.0)
     >>> network = split_link(original).scenario.network
     >>> network.flows[0].route, network.links[1]
-    ((0, 1), Link(capacity=20000000.0, delay=0.002, buffer=None, buffer_packets=None, pause=None))
+    ((0, 1), Link(capacity='20 Mb/s', delay='2 ms'))
     """
     network = scenario.network
     k, n = _index(link, "link", network.n_links), network.n_links

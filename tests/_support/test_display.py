@@ -21,7 +21,7 @@ NET = ecc.Network(
 
 def text_and_html(thing):
     """The lines of its repr; the table says the same."""
-    lines, html = repr(thing).splitlines(), thing._repr_html_()
+    lines, html = repr(thing).splitlines(), thing._repr_html_().partition("<svg")[0]
     assert html.startswith("<table") and html.endswith("</table>") and f">{lines[0]}</caption>" in html
     for line in lines[1:]:
         name, value = line.strip().split("  ", 1)
@@ -37,8 +37,20 @@ def test_networks():
         "  flow 0  links 0, 1, RTT 30 ms",
         "  flow 1  links 1, RTT 0 s, from 2 s, to 5 s, 1 MB",
     ]
-    many = repr(ecc.Network.dumbbell("10 Mb/s", [0.1] * 1000))
-    assert many.count("\n") == 8 and many.endswith("1000 flows in all")
+    many = ecc.Network.dumbbell("10 Mb/s", [0.1] * 1000)
+    assert repr(many).count("\n") == 8 and repr(many).endswith("1000 flows in all")
+    drawn = NET._repr_html_()
+    assert drawn.count("<rect") == 2 and drawn.count("<circle") == 3 and ">10 Mb/s</text>" in drawn
+    assert many._repr_html_().count("<path") == 10 and ">990 more flows</text>" in many._repr_html_()
+    assert "<svg" not in ecc.Network.parking_lot(["10 Mb/s"] * 13)._repr_html_()
+
+
+def test_links_and_flows_show_what_was_set():
+    assert repr(NET.links[0]) == "Link(capacity='10 Mb/s', delay='10 ms', buffer='25 kB')"
+    assert repr(NET.flows[1]) == "Flow(route=(1,), start='2 s', stop='5 s', size='1 MB')"
+    third = ecc.Link(1e6 / 3.0, 1 / 3)  # no text with 12 digits has this value
+    assert repr(third) == f"Link(capacity={1e6 / 3.0!r}, delay={1 / 3!r})"
+    assert eval(repr(NET.flows[1]), vars(ecc)) == NET.flows[1]
 
 
 def test_scenarios():

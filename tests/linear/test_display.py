@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import asin, pi
 
 import pytest
@@ -42,7 +43,7 @@ def test_a_stability_limit_says_what_it_is_in_a_few_lines():
     rows = rows_of(limit)
     assert rows["value"] == f"{pi / 2:.12g}" and rows["frequency"] == "1.571 rad/s (period 4 s)"
     assert rows["certified"].startswith("stable at 1.5707963") and ", unstable at 1.5707963" in rows["certified"]
-    assert rows["crossings"] == f"{len(limit.crossings)} up to {limit.complete_to:.4g}"
+    assert rows["crossings"] == f"{len(limit.crossings)}, searched up to {limit.complete_to:.4g}"
     assert repr(limit).startswith("Stability limit of the gain\n") and repr(limit).count("\n") < 8
     assert ">Stability limit of the gain</caption>" in limit._repr_html_()
     never = stability_limit(lambda k: DelaySystem([-k], [0.0]), maximum=9.0)
@@ -66,7 +67,6 @@ def test_a_frequency_response_is_in_rad_per_second_where_the_step_is_known():
 @pytest.mark.parametrize(
     ("result", "shown"),
     [
-        (certify(LOOP), [">Certificate</caption>", "<th>at most</th><td>0</td>", "python-flint"]),
         (
             characteristic_loci(LOOP, [0.5, 1.0]),
             [">Loci</caption>", "array of shape (2, 1)", "<th>encirclements</th><td>0</td>"],
@@ -78,6 +78,18 @@ def test_results_show_every_field_as_a_row(result, shown):
     for part in shown:
         assert part in html
     assert html.count("<tr>") == len(result.__dataclass_fields__) == repr(result).count("\n")
+
+
+def test_certificates_show_the_number_of_unstable_roots():
+    proof = certify(LOOP)
+    assert repr(proof).startswith(
+        "Certificate: stable\n  unstable roots  0 (proven)\n  proof           argument principle"
+    )
+    assert ">Certificate: stable</caption>" in proof._repr_html_()
+    bounds = replace(proof, stable=None, at_most=3, line=-0.5, reason="a root lies on the line")
+    assert repr(bounds).startswith("Certificate: undecided\n  unstable roots  at least 0, at most 3 (undecided)\n")
+    assert "\n  right of        -0.5\n" in repr(bounds) and repr(bounds).endswith("  a root lies on the line")
+    assert "at least 0, no upper bound" in repr(replace(bounds, at_most=None))
 
 
 def test_long_lists_are_cut_and_say_so():
