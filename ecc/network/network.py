@@ -8,7 +8,8 @@ it includes neither queues nor transmission times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
 from itertools import chain
@@ -228,45 +229,20 @@ class Flow:
         return changed_text(self, dict.fromkeys(("start", "stop", "access_delay"), "s") | {"size": "bytes"})
 
     def __post_init__(self) -> None:
-        def put(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
+        for name, value in tuple(vars(self).items()):
+            if value is not _DEFAULTS_OF_FLOW[name]:  # most fields of a hundred thousand flows are defaults
+                object.__setattr__(self, name, _FIELDS_OF_FLOW[name](value, name))
+        if self.stop is not None and self.stop <= self.start:
+            raise ValueError(f"stop must be > start ({self.start:g} s), got {self.stop:g} s")
+        if self.trimmed_size is not None and self.trimmed_size > self.largest_packet:
+            allowed = f"<= a packet ({self.largest_packet} bytes)"
+            raise ValueError(f"trimmed_size must be {allowed}, got {self.trimmed_size} bytes")
 
-        put("route", _links_of(self.route, "route"))
-        put("start", as_time(self.start, "start"))
-        if self.stop is not None:
-            put("stop", as_time(self.stop, "stop"))
-            if self.stop <= self.start:
-                raise ValueError(f"stop must be > start ({self.start:g} s), got {self.stop:g} s")
-        if self.size is not None:
-            put("size", as_size(self.size, "size"))
-        put("access_delay", as_delay(self.access_delay, "access_delay"))
-        put("packet_size", _sizes(self.packet_size))
-        if self.reverse is not None:
-            put("reverse", _links_of(self.reverse, "reverse"))
-        if self.delayed_acks is not None:
-            if not isinstance(self.delayed_acks, list | tuple) or len(self.delayed_acks) != 2:
-                raise ValueError(f"delayed_acks must be (packets, time), got {shown(self.delayed_acks)}")
-            packets, wait = self.delayed_acks
-            put("delayed_acks", (as_count(packets, "delayed_acks", minimum=2, bits=31), as_delay(wait, "delayed_acks")))
-        if isinstance(self.alternatives, str) or not isinstance(self.alternatives, Iterable):
-            raise TypeError(f"alternatives must be a sequence of routes, got {shown(self.alternatives)}")
-        put("alternatives", tuple(_links_of(route, "alternatives") for route in self.alternatives))
-        if self.trimmed_size is not None:
-            put("trimmed_size", as_size(self.trimmed_size, "trimmed_size"))
-            if self.trimmed_size > self.largest_packet:
-                allowed = f"<= a packet ({self.largest_packet} bytes)"
-                raise ValueError(f"trimmed_size must be {allowed}, got {self.trimmed_size} bytes")
-        as_choice(self.spraying, "spraying", SPRAYINGS)
-        if as_count(self.priority, "priority") not in _PRIORITIES:
-            raise ValueError(f"priority must be from 0 to {_PRIORITIES[-1]}, got {self.priority}")
-        if self.writes is not None:
-            put("writes", _writes(self.writes))
-        put("ack_size", as_size(self.ack_size, "ack_size"))
-        if self.reordering_threshold is not None:
-            threshold = as_count(self.reordering_threshold, "reordering_threshold", minimum=1)
-            if threshold > _MAX_THRESHOLD:
-                raise ValueError(f"reordering_threshold must be <= {_MAX_THRESHOLD} packets, got {threshold}")
-            put("reordering_threshold", threshold)
+    def _with_access_delay(self, delay: float) -> Flow:
+        """Return a copy with an access delay that has been checked: no field is checked again."""
+        flow = object.__new__(Flow)
+        vars(flow).update(vars(self), access_delay=delay)
+        return flow
 
     @property
     def routes(self) -> tuple[Sequence[int], ...]:
@@ -300,35 +276,84 @@ class Flow:
         return self.mean_packet * (1 if self.delayed_acks is None else self.delayed_acks[0])
 
 
-def _writes(value: Any) -> tuple[int, float] | float:
+def _writes(value: Any, name: str) -> tuple[int, float] | float:
     """Return (bytes, period), or a rate."""
     if not isinstance(value, list | tuple):
-        return as_rate(value, "writes")
+        return as_rate(value, name)
     if len(value) != 2:
-        raise ValueError(f"writes must be (bytes, period) or a rate, got {shown(value)}")
-    return as_size(value[0], "writes"), as_delay(value[1], "writes", positive=True)
+        raise ValueError(f"{name} must be (bytes, period) or a rate, got {shown(value)}")
+    return as_size(value[0], name), as_delay(value[1], name, positive=True)
 
 
-def _sizes(value: Any) -> int | tuple[int, ...]:
+def _sizes(value: Any, name: str) -> int | tuple[int, ...]:
     """Return one size, or the limits of a range of sizes."""
     if not isinstance(value, list | tuple):
-        return as_size(value, "packet_size")
-    sizes = tuple(as_size(size, "packet_size") for size in value)
+        return as_size(value, name)
+    sizes = tuple(as_size(size, name) for size in value)
     if len(sizes) != 2 or sizes[0] > sizes[1]:
-        raise ValueError(f"packet_size must be one size or (lowest, highest), got {shown(value)}")
+        raise ValueError(f"{name} must be one size or (lowest, highest), got {shown(value)}")
     return sizes
 
 
 def _links_of(route: Any, name: str) -> tuple[int, ...]:
     if isinstance(route, str) or not isinstance(route, Iterable):
         raise TypeError(f"{name} must be a sequence of link indices, got {shown(route)}")
-    links = tuple(as_count(link, name) for link in route)
+    links = tuple(link if type(link) is int and link >= 0 else as_count(link, name) for link in route)
     if not links:
         raise ValueError(f"{name} must name at least one link, got {shown(route)}")
     if len(set(links)) < len(links):
         raise ValueError(f"{name} must cross a link at most once, got {list(links)}")
     return links
 
+
+def _routes_of(routes: Any, name: str) -> tuple[tuple[int, ...], ...]:
+    if isinstance(routes, str) or not isinstance(routes, Iterable):
+        raise TypeError(f"{name} must be a sequence of routes, got {shown(routes)}")
+    return tuple(_links_of(route, name) for route in routes)
+
+
+def _acks_delayed_by(value: Any, name: str) -> tuple[int, float]:
+    """Return (packets, time)."""
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise ValueError(f"{name} must be (packets, time), got {shown(value)}")
+    return as_count(value[0], name, minimum=2, bits=31), as_delay(value[1], name)
+
+
+def _spraying(value: Any, name: str) -> Any:
+    return as_choice(value, name, SPRAYINGS)
+
+
+def _priority(value: Any, name: str) -> int:
+    if (priority := as_count(value, name)) not in _PRIORITIES:
+        raise ValueError(f"{name} must be from 0 to {_PRIORITIES[-1]}, got {value}")
+    return priority
+
+
+def _threshold(value: Any, name: str) -> int:
+    if (threshold := as_count(value, name, minimum=1)) > _MAX_THRESHOLD:
+        raise ValueError(f"{name} must be <= {_MAX_THRESHOLD} packets, got {threshold}")
+    return threshold
+
+
+_FIELDS_OF_FLOW: dict[str, Callable[[Any, str], Any]] = {
+    "route": _links_of,
+    "start": as_time,
+    "stop": as_time,
+    "size": as_size,
+    "access_delay": as_delay,
+    "packet_size": _sizes,
+    "reverse": _links_of,
+    "delayed_acks": _acks_delayed_by,
+    "alternatives": _routes_of,
+    "trimmed_size": as_size,
+    "spraying": _spraying,
+    "priority": _priority,
+    "writes": _writes,
+    "ack_size": as_size,
+    "reordering_threshold": _threshold,
+}
+"""Functions that convert and check the values of fields."""
+_DEFAULTS_OF_FLOW = {f.name: f.default for f in fields(Flow)}
 
 _MAX_SHOWN = 6  # number of links and of flows that the repr of a network lists
 
@@ -377,8 +402,18 @@ class Network(Displayed):
         object.__setattr__(self, "n_hosts", as_count(self.n_hosts, "n_hosts"))
         if self.n_hosts and not self.ends:
             raise ValueError(f"n_hosts must be 0 if links have no ends, got {self.n_hosts}")
+        n_links = len(self.links)
+        longest = sum(link.delay for link in self.links)
+        smallest = min((link.buffer for link in self.links if link.buffer is not None), default=math.inf)
         for index, flow in enumerate(self.flows):
-            self.check_flow(flow, f"flow {index}")
+            if (  # a flow that may fail a check
+                max(flow.route) >= n_links
+                or flow.reverse is not None
+                or flow.alternatives
+                or flow.access_delay + longest >= LONGEST_DELAY
+                or flow.largest_packet > smallest
+            ):
+                self.check_flow(flow, f"flow {index}")
 
     def summary(self) -> str:
         """Return a one-line summary: links, flows and RTTs."""
@@ -524,7 +559,9 @@ class Network(Displayed):
         """Sums of the delays of hosts and links over each round trip, with rounding, shape (n_flows,), s."""
         return np.array(
             [
-                2.0 * f.access_delay + self._delay_along(f.route) + self._delay_along(f.reverse or f.route)
+                2.0 * f.access_delay
+                + (there := self._delay_along(f.route))
+                + (self._delay_along(f.reverse) if f.reverse else there)
                 for f in self.flows
             ]
         )
@@ -534,11 +571,14 @@ class Network(Displayed):
         """Delays from sender to the queue of each link, shape (n_flows, n_links), s; NaN: not on the route."""
         self._refuse_packets_only()
         delays = np.full((self.n_flows, self.n_links), np.nan)
-        for index, flow in enumerate(self.flows):
-            at = flow.access_delay
-            for link in flow.route:
-                delays[index, link] = at
-                at += self.links[link].delay
+        flows, links = self.crossings
+        hops = np.arange(len(flows)) - np.searchsorted(flows, flows)
+        of_links = np.array([link.delay for link in self.links])
+        at = np.array([flow.access_delay for flow in self.flows])
+        for hop in range(int(hops.max()) + 1):
+            here = hops == hop
+            delays[flows[here], links[here]] = at[flows[here]]
+            at[flows[here]] += of_links[links[here]]
         return delays
 
     @cached_property
@@ -573,7 +613,7 @@ class Network(Displayed):
                 raise ValueError(f"pause must be None except in packet runs, got {link.pause} (link {index})")
 
     def _delay_along(self, route: Sequence[int]) -> float:
-        return float(sum(self.links[link].delay for link in route))
+        return float(sum([self.links[link].delay for link in route]))
 
     # ---- paths between hosts -----------------------------------------------------------------------------
 
@@ -689,15 +729,15 @@ class Network(Displayed):
                     raise ValueError(
                         f"{name}s must have one entry for each of {len(times)} flows, got {len(lists[name])}"
                     )
-        flows = [
-            Flow(
-                route=[0],
-                access_delay=max(0.0, rtt / 2.0 - one_way),
-                packet_size=packet_size,
-                **{name: values[i] for name, values in lists.items()},
-            )
-            for i, rtt in enumerate(times)
-        ]
+        delays = [max(0.0, rtt / 2.0 - one_way) for rtt in times]
+        if lists:
+            flows = [
+                Flow([0], access_delay=delay, packet_size=packet_size, **{name: of[i] for name, of in lists.items()})
+                for i, delay in enumerate(delays)
+            ]
+        else:
+            first = Flow([0], packet_size=packet_size)
+            flows = [first._with_access_delay(delay) for delay in delays]
         return cls([Link(capacity, one_way, buffer)], flows, tuple(times))
 
     @classmethod
