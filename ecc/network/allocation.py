@@ -103,9 +103,9 @@ def water_filling(network: Network, capacities: ArrayLike | None = None) -> Allo
         frozen = crossing[bottleneck[crossing] < 0]
         rates[frozen] = share[tightest]
         bottleneck[frozen] = tightest
-        leaving = np.bincount(
-            np.concatenate([links[first[flow] : first[flow + 1]] for flow in frozen]), minlength=network.n_links
-        )
+        lengths = first[frozen + 1] - first[frozen]
+        positions = np.arange(lengths.sum()) + np.repeat(first[frozen] - (np.cumsum(lengths) - lengths), lengths)
+        leaving = np.bincount(links[positions], minlength=network.n_links)
         room = np.maximum(room - share[tightest] * leaving, 0.0)
         users -= leaving
     return Allocation(rates, bottleneck)
