@@ -404,8 +404,12 @@ def _distinct(protocols: Iterable[Protocol]) -> list[Protocol]:
 def _routes_by_protocol(flows: Iterable[tuple[Flow, Protocol]]) -> dict[Protocol, set[int]]:
     """Return the links that the flows of each protocol cross."""
     crossed: dict[Protocol, set[int]] = {}
+    of_object: dict[int, set[int]] = {}  # the same sets by identity: the hash of a protocol reads all its parameters
     for flow, protocol in flows:
-        crossed.setdefault(protocol, set()).update(*flow.routes, flow.reverse or ())
+        links = of_object.get(id(protocol))
+        if links is None:
+            links = of_object[id(protocol)] = crossed.setdefault(protocol, set())
+        links.update(*flow.routes, flow.reverse or ())
     return crossed
 
 

@@ -229,6 +229,14 @@ def _routers(protocols: Sequence[Sequence[Protocol]]) -> tuple[NDArray[np.int64]
 # Protocols and their records ----------------------------------------------------------------------------------------
 
 
+def _numbers_by_object(protocols: Sequence[Protocol | None]) -> list[tuple[Protocol | None, list[int]]]:
+    """Return each object of a sequence once, with its places; the hash of a protocol reads all its parameters."""
+    places: dict[int, tuple[Protocol | None, list[int]]] = {}
+    for number, protocol in enumerate(protocols):
+        places.setdefault(id(protocol), (protocol, []))[1].append(number)
+    return list(places.values())
+
+
 def _parts(
     scenario: Scenario,
     at: NDArray[np.int64],
@@ -242,9 +250,9 @@ def _parts(
     """
     members: dict[Protocol, tuple[list[int], list[int]]] = {}
     for side, protocols in enumerate((routers, flows)):
-        for number, protocol in enumerate(protocols):
+        for protocol, numbers in _numbers_by_object(protocols):
             if protocol is not None:
-                members.setdefault(protocol, ([], []))[side].append(number)
+                members.setdefault(protocol, ([], []))[side].extend(numbers)
     regions: dict[type[Protocol], int] = {}
     size, parts = 0, []
     for protocol, (its_routers, its_flows) in members.items():
@@ -741,10 +749,10 @@ def _at_equilibrium(
         link_states[router] = _tuple(state)
     gaps = 8.0 * np.array([flow.mean_packet for flow in network.flows]) / (factor * point.rates)
     starts = picoseconds(gaps * rng.random(network.n_flows))
-    received = _received(network, point)
-    for flow, (rate, link) in enumerate(zip(point.rates, point.bottleneck, strict=True)):
-        state = protocol.flow_at(factor * rate, factor * float(received[flow]), int(link))
-        flow_states[flow] = _tuple(state)
+    values = np.column_stack([factor * point.rates, factor * _received(network, point), point.bottleneck])
+    distinct, of_flow = np.unique(values, axis=0, return_inverse=True)
+    states = [_tuple(protocol.flow_at(rate, received, int(link))) for rate, received, link in distinct.tolist()]
+    flow_states[: network.n_flows] = np.array(states, flow_states.dtype)[of_flow.reshape(-1)]
     warmup_end = float(np.nanmax(network.forward_delays) + 2.0 * gaps.max())
     return replace(part, link_states=link_states, flow_states=flow_states), starts, warmup_end
 
