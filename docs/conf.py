@@ -261,6 +261,13 @@ def figures(app: Any, page: str, template: str, context: dict[str, Any], tree: A
         app.add_js_file("plotly.min.js", priority=100, loading_method="defer")
 
 
+def versions(app: Any) -> None:
+    """Scripts of the list of versions, for a site with a folder for each version (docs/versions.py)."""
+    if app.config.versioned:
+        app.add_js_file("../../versions.js", loading_method="defer")
+        app.add_js_file("switch.js", loading_method="defer")
+
+
 def report_with_a_link(app: Any, error: Exception | None) -> None:
     """The report leads back to the pages that it is published with."""
     path = Path(app.outdir) / "report.html"
@@ -352,6 +359,8 @@ def mathml(display: str) -> Callable[[Any, Any], None]:
 
 
 def setup(app: Any) -> None:
+    app.add_config_value("versioned", False, "html")
+    app.connect("builder-inited", versions)
     app.connect("autodoc-process-docstring", plain, priority=400)  # before napoleon reads them
     app.connect("autodoc-process-signature", parameters)
     app.connect("source-read", notebooks)
