@@ -102,7 +102,13 @@ def test_help_does_not_wait_for_heavy_imports():
             "time and clocking need --engine fluid, got packet",
         ),
         (["simulate", "{scenario}", "--engine", "fluid", "--time", "hybrid"], "'hybrid' is not one of 'continuous'"),
-        (["simulate", "{scenario}", "--slow", "2"], "slow and capture need --engine live, got packet"),
+        (
+            ["simulate", "{scenario}", "--engine", "fluid", "--capture", "a.pcapng"],
+            "capture needs --engine packet or l",
+        ),
+        (["simulate", "{scenario}", "--capture", "a.pcapng", "--link", "7"], "capture must name links from 0 to 0"),
+        (["simulate", "{scenario}", "--link", "0"], "link needs --engine packet and --capture FILE"),
+        (["simulate", "{scenario}", "--slow", "2"], "slow needs --engine live, got packet"),
         (["simulate", "{scenario}", "--engine", "live", "--threads", "2"], "threads needs --engine packet, got live"),
         (["simulate", "{scenario}", "--threads", "2"], "threads must be 1 if no delay of a link or access line"),
         (["crosscheck", "TCP"], "got 'TCP'"),
@@ -529,6 +535,15 @@ def test_mean_queue_of_packets_is_exact_however_long_samples_are(scenario, capsy
     assert json.loads(capsys.readouterr().out)[0]["mean_queue"] == pytest.approx(found[0], rel=1e-9)
 
 
+def test_simulate_captures_the_packets_of_a_link(scenario, tmp_path, capsys):
+    wire = tmp_path / "link.parquet"
+    assert main(["simulate", scenario, "--capture", str(wire), "--link", "0"]) == 0
+    assert f"capture: {wire}\n" in capsys.readouterr().out
+    assert len(pd.read_parquet(wire)) > 1000
+    assert main(["simulate", scenario, "--capture", str(tmp_path / "link.pcapng"), "--json"]) == 0
+    assert (tmp_path / "link.pcapng").stat().st_size > 100_000
+
+
 def test_simulate_says_what_became_of_transfers(tmp_path, capsys):
     path = tmp_path / "mice.toml"
     path.write_text(SCENARIO + "[[workload.transfers]]\nroute = [0]\nsize = 3000\nstart = 0.5\n")
@@ -536,7 +551,30 @@ def test_simulate_says_what_became_of_transfers(tmp_path, capsys):
     transfers = json.loads(capsys.readouterr().out)["transfers"]
     assert (transfers["rows"], transfers["completed"]) == (1, 1) and 0.05 < transfers["mean_completion_time"] < 0.5
     assert main(["simulate", str(path)]) == 0
-    assert "mean completion time [s]" in capsys.readouterr().out
+    table = capsys.readouterr().out
+    assert "mean completion time" in table and "p99 completion time" in table
+
+
+def test_simulate_prints_completion_times_and_the_busiest_links_of_a_fabric(tmp_path, capsys):
+    path = tmp_path / "fabric.toml"
+    path.write_text(
+        'duration = "2 ms"\nprotocol = { name = "NewReno" }\n[fabric]\ntopology = "fat_tree"\nk = 4\n'
+        'capacity = "10 Gb/s"\nbuffer = "30 kB"\nack_links = false\n'
+        'demands = [{ pattern = "incast", sources = 8, destination = 0, size = "20 kB" }]\n'
+    )
+    assert main(["simulate", str(path), "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    transfers = summary["transfers"]
+    run = ecc.simulate(ecc.Scenario.from_toml(path))
+    times = run.flows["completion_time"].dropna()
+    assert transfers["rows"] == 8 and transfers["completed"] == len(times) > 0
+    assert transfers["p99_completion_time"] == pytest.approx(times.quantile(0.99))
+    assert transfers["p99_slowdown"] == pytest.approx((times / run.flows["ideal_time"]).quantile(0.99))
+    assert len(summary["links"]) == 96
+    assert main(["simulate", str(path)]) == 0
+    table = capsys.readouterr().out
+    busiest = max(summary["links"], key=lambda link: link["peak_queue"])
+    assert "\n 77 others " in table and f" {busiest['peak_queue']:,.0f} " in table and "p99 slowdown" in table
 
 
 def test_an_interrupted_run_goes_on_from_its_checkpoint(scenario, tmp_path, capsys, monkeypatch):

@@ -394,11 +394,16 @@ def summary_of(run: Trajectory, case: Scenario) -> dict[str, Any]:
         }
         for k in range(n_links)
     ]
-    rows = run.transfers["completion_time"]
+    rows = run.flows[run.flows["size"].notna()]
+    times = rows["completion_time"].dropna()
+    slowdowns = (times / rows["ideal_time"]).dropna() if "ideal_time" in rows else times.iloc[:0]
     transfers = {
         "rows": len(rows),
-        "completed": int(rows.notna().sum()),
-        "mean_completion_time": float(rows.mean()) if rows.notna().any() else None,
+        "completed": len(times),
+        "mean_completion_time": float(times.mean()) if len(times) else None,
+        "median_completion_time": float(times.median()) if len(times) else None,
+        "p99_completion_time": float(times.quantile(0.99)) if len(times) else None,
+        "p99_slowdown": float(slowdowns.quantile(0.99)) if len(slowdowns) else None,
     }
     simulated = float(data["time"][-1]) if data.sizes["time"] else 0.0
     return {
@@ -425,6 +430,8 @@ def protocol_names(case: Scenario) -> list[str]:
 
 
 def summary_tables(summary: dict[str, Any]) -> list[Table]:
+    from ecc._support.display import quantity_text
+
     def mbps(*rates: float) -> list[str]:
         return [f"{rate / 1e6:.4f}" for rate in rates]
 
@@ -442,6 +449,9 @@ def summary_tables(summary: dict[str, Any]) -> list[Table]:
     if rest:
         means = [sum(row[key] for row in rest) / len(rest) for key in ("mean_rate", "last_rate")]
         rows.append([f"mean of {len(rest)} others", *([""] if several else []), *mbps(*means)])
+    links = sorted(summary["links"], key=lambda row: -row["peak_queue"])
+    others = links[_SHOWN - 1 :] if len(links) > _SHOWN else []
+    links = sorted(links[: len(links) - len(others)], key=lambda row: row["link"])
     has_marks = any(row["marks"] for row in summary["links"])
     queues = [
         [
@@ -453,8 +463,12 @@ def summary_tables(summary: dict[str, Any]) -> list[Table]:
             f"{row['drops']:,.0f}",
             *([f"{row['marks']:,.0f}"] if has_marks else []),
         ]
-        for row in summary["links"]
+        for row in links
     ]
+    if others:
+        drops, marks = (f"{sum(row[what] for row in others):,.0f}" for what in ("drops", "marks"))
+        peak = f"up to {others[0]['peak_queue']:,.0f}"
+        queues.append([f"{len(others)} others", "", "", "", peak, drops, *([marks] if has_marks else [])])
     title = f"{summary['protocol']}, {summary['engine']} run of {summary['simulated']:g} s"
     heads = ("flow", *(["protocol"] if several else []), "mean rate [Mb/s]", "in the last tenth [Mb/s]")
     of_links = (
@@ -469,10 +483,13 @@ def summary_tables(summary: dict[str, Any]) -> list[Table]:
     tables = [table_of(title, heads, rows), table_of("", of_links, queues)]
     transfers = summary["transfers"]
     if transfers["rows"]:
-        mean = transfers["mean_completion_time"]
-        row = [transfers["rows"], transfers["completed"], "" if mean is None else f"{mean:.4g}"]
-        tables.append(table_of("", ("transfers", "completed", "mean completion time [s]"), [row]))
+        named = ("mean", "median", "p99")
+        times = [transfers[f"{name}_completion_time"] for name in named]
+        row = [transfers["rows"], transfers["completed"], *("" if t is None else quantity_text(t, "s") for t in times)]
+        row += [f"{transfers['p99_slowdown']:.4g}"] if transfers["p99_slowdown"] is not None else []
+        heads = ("transfers", "completed", *(f"{name} completion time" for name in named), "p99 slowdown")
+        tables.append(table_of("", heads[: len(row)], [row]))
     return tables
 
 
-_SHOWN = 20  # rows of flows
+_SHOWN = 20  # rows of flows, and of links

@@ -75,7 +75,16 @@ def simulate(
         float, typer.Option(metavar="K", help="Live runs: seconds of real time for one of the scenario.")
     ] = 1.0,
     capture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Live runs: .pcapng file that gets the frames on all links.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File that gets the packets that leave a link: .pcapng or, in packet runs, .parquet. Live runs: the"
+            " frames on all links.",
+        ),
+    ] = None,
+    link: Annotated[
+        int | None,
+        typer.Option(metavar="K", min=0, help="With --capture of a packet run: index of the link, default 0."),
     ] = None,
     qlog: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --python: .sqlog file that gets the log of a flow.")
@@ -127,8 +136,12 @@ def simulate(
     if checkpoint_every is not None and checkpoint is None:
         raise ValueError("checkpoint-every needs --checkpoint FILE, to which the run is saved")
     every = as_time(number_or_text(checkpoint_every or _SAVE_EVERY), "checkpoint-every", positive=True)
-    if engine != Simulator.live and (slow != 1.0 or capture):
-        raise ValueError(f"slow and capture need --engine live, got {engine}")
+    if engine != Simulator.live and slow != 1.0:
+        raise ValueError(f"slow needs --engine live, got {engine}")
+    if capture is not None and (engine == Simulator.fluid or python or checkpoint):
+        raise ValueError("capture needs --engine packet or live, without --python and --checkpoint")
+    if link is not None and (capture is None or engine != Simulator.packet):
+        raise ValueError("link needs --engine packet and --capture FILE, which gets its packets")
     of_fluid = fluid_options(engine, time, clocking)
     check_folders(out=out, flows_to=flows_to, checkpoint=checkpoint, capture=capture, qlog=qlog)
     case = Scenario.from_toml(scenario)
@@ -143,6 +156,7 @@ def simulate(
         options |= {"engine": "python"} if python else {}
         options |= {"qlog": logs} if logs else {}
         options |= {"threads": threads} if threads is not None else {}
+        options |= {"capture": {link or 0: capture}} if capture and engine == Simulator.packet else {}
         options |= {"slow": slow, "capture": capture} if engine == Simulator.live else {}
 
         def show(share: float) -> None:
@@ -171,6 +185,8 @@ def simulate(
             print(f"note: {note}")
         if out is not None and unwritten is None:
             print(f"run: {out}")
+        if capture is not None:
+            print(f"capture: {capture}")
         if logs:
             print(f"qlog: {', '.join(map(str, logs.values()))}")
     if unwritten:
