@@ -316,6 +316,10 @@ class Scenario(Displayed):
         TypeError
             A value that TOML cannot represent, for example a function.
         """
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return _toml(self.to_dict())
 
     @classmethod

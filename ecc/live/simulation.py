@@ -207,7 +207,8 @@ class _Run:
         capture: str | Path | None,
         traffic: Sequence[TCP],
     ) -> None:
-        self._scenario, self._period, self._text = scenario, scenario.sample_period(sample), scenario.to_toml()
+        scenario.check_writable()  # refuse a scenario that cannot be saved with the result before the work
+        self._scenario, self._period = scenario, scenario.sample_period(sample)
         self._slow, self._clock = slow, clock
 
         def new_setup() -> Setup:
@@ -337,7 +338,6 @@ class _Run:
         """Return the results."""
         run = trajectory_of(
             self._scenario,
-            self._text,
             self._setup,
             self._engine,
             self._transfers,

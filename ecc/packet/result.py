@@ -29,7 +29,6 @@ _BY_CLASS = {"class_queue": "queues", "class_drops": "queue_dropped", "class_mar
 
 def trajectory_of(
     scenario: Scenario,
-    scenario_text: str,
     setup: Setup,
     engine: Engine | Team | PythonEngine,
     transfers: Transfers,
@@ -45,8 +44,6 @@ def trajectory_of(
     Parameters
     ----------
     scenario : Scenario
-    scenario_text : str
-        The scenario as text, which is kept with the result.
     setup : Setup
     engine : Engine, Team or PythonEngine
     transfers : Transfers
@@ -66,13 +63,27 @@ def trajectory_of(
         seen[name] = seen[name].copy()
         seen[name][:1] -= counted
     per_second = 8.0 / (seen["time"][0] if len(seen["time"]) else 1.0)
-    of_flows = flow_rows(setup.flows[: setup.n_flows], engine.flow_results)
-    rows = np.concatenate([of_flows, transfers.rows, *([] if transfers.has_file else [engine.alive])])
-    rows = rows[np.argsort(rows["number"])]
+    rows = flow_rows(setup.flows[: setup.n_flows], engine.flow_results)
+    if scenario.workload is not None:
+        rows = np.concatenate([rows, transfers.rows, *([] if transfers.has_file else [engine.alive])])
+        rows = rows[np.argsort(rows["number"])]
     words = seen.get("words", np.zeros((len(seen["time"]), 0), np.int64))
-    flows = {"transfer": rows["number"].copy()} | transfers.columns(rows)
-    if isinstance(scenario.protocol, ProtocolAssignment):
-        flows["protocol"] = _protocols(setup, rows)
+    columns = transfers.columns_of(rows)
+
+    def flows() -> dict[str, NDArray[Any]]:
+        table = {"transfer": rows["number"].copy()} | columns()
+        has_several = isinstance(scenario.protocol, ProtocolAssignment)
+        return table | ({"protocol": _protocols(setup, rows)} if has_several else {})
+
+    def attributes() -> dict[str, Any]:
+        return {
+            "engine": "packet",
+            "protocol": str(scenario.deployment),
+            "scenario": scenario.to_toml(),
+            "seed": scenario.seed,
+            "version": __version__,
+        }
+
     return Trajectory.build(
         period * np.arange(1, len(seen["time"]) + 1),
         {
@@ -112,13 +123,7 @@ def trajectory_of(
                 *notes_at_end(scenario, seen["time"], seen["sent"] * per_second),
             ),
         },
-        {
-            "engine": "packet",
-            "protocol": str(scenario.deployment),
-            "scenario": scenario_text,
-            "seed": scenario.seed,
-            "version": __version__,
-        },
+        attributes,
         classes=_classes(setup) if "queues" in seen else None,
         units=state_units([item.name for item in recording], scenario.deployment.protocols),
         histogram=(bin_edges(), engine.histogram * [[[1e-12], [1.0]]]) if has_histogram else None,

@@ -265,11 +265,6 @@ class Run:
         self._closed, self._has_logs = False, bool(qlog)
 
     @cached_property
-    def _scenario_text(self) -> str:
-        """The scenario as TOML, for the result."""
-        return self.scenario.to_toml()
-
-    @cached_property
     def _tables_text(self) -> str:
         """The scenario in the format of checkpoints, cached because a run may write many."""
         return _tables_text(self.scenario)
@@ -475,7 +470,6 @@ class Run:
         """Return the results of the run so far."""
         return trajectory_of(
             self.scenario,
-            self._scenario_text,
             self._setup,
             self._engine,
             self._transfers,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,8 @@ class Transfers:
     @property
     def rows(self) -> NDArray[np.void]:
         """Results of ended transfers in memory, dtype TRANSFER_RESULT."""
-        self._rows = [np.concatenate(self._rows)]
+        if len(self._rows) > 1:
+            self._rows = [np.concatenate(self._rows)]
         return self._rows[0]
 
     @property
@@ -131,11 +133,17 @@ class Transfers:
         rows : NDArray[void], shape (n,)
             Dtype TRANSFER_RESULT.
         """
-        table = columns(rows)
-        number, n_flows = rows["number"], self._setup.n_flows
-        index = np.where(number < n_flows, number, n_flows + rows["template_index"])
-        table["ideal_time"] = self._setup.ideal_times(index, table["size"], table["idle_rtt"])
-        return table | (label_columns(rows, self._setup.n_flows, self.labels) if self._has_labels else {})
+        return self.columns_of(rows)()
+
+    def columns_of(self, rows: NDArray[np.void]) -> Callable[[], dict[str, NDArray[Any]]]:
+        """Return a function that returns the columns of rows by name, also when the run has continued.
+
+        Parameters
+        ----------
+        rows : NDArray[void], shape (n,)
+            Dtype TRANSFER_RESULT.
+        """
+        return partial(_columns, rows, self._setup, self.labels if self._has_labels else None)
 
     # ---- checkpoints -------------------------------------------------------------------------------------------
 
@@ -178,3 +186,12 @@ class Transfers:
         self._arriving = self._chunks(saved.handed)
         self.has_file = saved.has_file
         self._file = None if saved.file is None else FlowsFile(path or saved.file, self.columns, is_new=True)
+
+
+def _columns(rows: NDArray[np.void], setup: Setup, labels: NDArray[np.void] | None) -> dict[str, NDArray[Any]]:
+    """Return the columns of rows, with those on connections if there are labels."""
+    table = columns(rows)
+    number, n_flows = rows["number"], setup.n_flows
+    index = np.where(number < n_flows, number, n_flows + rows["template_index"])
+    table["ideal_time"] = setup.ideal_times(index, table["size"], table["idle_rtt"])
+    return table | (label_columns(rows, n_flows, labels) if labels is not None else {})

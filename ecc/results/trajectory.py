@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache, cached_property, partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,10 +89,33 @@ _MEASURED = ("env.rtt", "env.srtt", "env.min_rtt")
 _CONTENTS, _FORMAT = "ecc_trajectory", 1
 """Attribute of a netCDF file with its table of contents, and the version of the format."""
 
+Variables = Mapping[str, tuple[tuple[str, ...], NDArray[Any], Mapping[str, str]]]
+"""Series by name: dimensions, values, attributes."""
+
+
+class _OnDemand:
+    """Dataset and table of a trajectory, made from arrays when first used.
+
+    Labels take several times as long as a short packet run, and many runs are only asked for one number.
+    """
+
+    _make_data: Callable[[], xr.Dataset]
+    _make_flows: Callable[[], pd.DataFrame]
+    _make_series: Callable[[str], xr.Dataset]
+    _names: Collection[str]
+
+    @cached_property
+    def data(self) -> xr.Dataset:
+        return self._make_data()
+
+    @cached_property
+    def flows(self) -> pd.DataFrame:
+        return self._make_flows()
+
 
 @check_arguments
 @dataclass(frozen=True, repr=False)
-class Trajectory:
+class Trajectory(_OnDemand):
     """The result of a run.
 
     `data` is an xarray Dataset with dimensions time [s, end of each sample], flow and link, and the series of `SERIES`,
@@ -104,8 +128,8 @@ class Trajectory:
     flow or link, value), and `queues`, histograms of the queue lengths, for `queue_quantiles`.
     """
 
-    data: xr.Dataset
-    flows: pd.DataFrame
+    data: xr.Dataset = field()
+    flows: pd.DataFrame = field()
     stats: Mapping[str, Any] = field(default_factory=dict)
     queues: xr.Dataset | None = None
     trace: pd.DataFrame | None = None
@@ -115,9 +139,9 @@ class Trajectory:
         cls,
         time: Any,
         series: Mapping[str, Any],
-        flows: Mapping[str, Any],
+        flows: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
         stats: Mapping[str, Any],
-        attributes: Mapping[str, Any],
+        attributes: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
         histogram: tuple[Any, Any] | None = None,
         trace: Any = None,
         classes: Any = None,
@@ -131,12 +155,14 @@ class Trajectory:
         series : mapping
             Arrays (n_times, n_flows or n_links) by name: of `SERIES`, or of a recorded field, for example "flow.x"
             (prefix "link.", "flow." or "env.").
-        flows : mapping
-            Columns by name, each with one entry per transfer (`transfer`: its number).
+        flows : mapping or callable
+            Columns by name, each with one entry per transfer (`transfer`: its number); or a function that returns them,
+            called when `flows` is first used.
         stats : mapping
             Counts and costs of the run.
-        attributes : mapping
-            Description of the run (scenario as TOML, seed, version, engine).
+        attributes : mapping or callable
+            Description of the run (scenario as TOML, seed, version, engine); or a function that returns it, called when
+            `data` is first used.
         histogram : tuple of two object, optional
             Edges of n bins, shape (n + 1,), bytes, and shape (n_links, 2, n): time [s] and arrivals by bin.
         trace : object, optional
@@ -150,45 +176,33 @@ class Trajectory:
         ------
         KeyError
             A series that is neither in `SERIES` nor recorded.
+        ValueError
+            Series with different numbers of samples, flows or links.
         """
-        import pandas as pd
-        import xarray as xr
-
-        variables = {}
+        ends = np.asarray(time, dtype=float)
+        variables: dict[str, Any] = {}
         for name, values in series.items():
             over, unit, meaning = SERIES[name] if name in SERIES else _recorded(name, units or {})
             if name in _MEASURED:
-                values = np.asarray(values, dtype=float)
-                starts = np.asarray(flows.get("start", np.zeros(values.shape[1])))[: values.shape[1]]
-                has_begun = np.asarray(time, dtype=float)[:, None] > starts
-                values = np.where((values > 0.0) & has_begun, values, np.nan)
+                columns = flows() if callable(flows) else flows
+                values = _measured(np.asarray(values, dtype=float), ends, columns.get("start"))
             variables[name] = (("time", *over.split()), np.asarray(values), {"units": unit, "long_name": meaning})
-        data = xr.Dataset(variables, coords={"time": ("time", np.asarray(time, dtype=float), {"units": "s"})})
-        data = data.assign_coords({d: np.arange(data.sizes[d]) for d in ("flow", "link") if d in data.sizes})
-        if classes is not None:
-            of_link, index = np.asarray(classes)
-            data = data.assign_coords(class_link=("class", of_link), class_index=("class", index))
-        rows = dict(flows)
-        table = pd.DataFrame(
-            rows, index=pd.Index(rows.pop("transfer"), name="transfer") if "transfer" in rows else None
+        sizes = _sizes(ends, variables)
+        run = object.__new__(cls)
+        run.__dict__.update(
+            stats={"notes": (), **stats},
+            queues=None if histogram is None else _histograms(*map(np.asarray, histogram)),
+            trace=None if trace is None else _events(trace),
+            _make_data=partial(_dataset, ends, variables, sizes, classes, attributes),
+            _make_flows=partial(_table, flows),
+            _make_series=cache(lambda name: _dataset(ends, {name: variables[name]}, sizes, classes, {})),
+            _names=variables.keys(),
         )
-        table.index.name = "transfer"
-        queues = events = None
-        if histogram is not None:
-            edges, counts = np.asarray(histogram[0]), np.asarray(histogram[1])
-            n = 1 + max(np.flatnonzero(counts.any(axis=(0, 1))), default=0)
-            by_bin = {name: (("link", "bin"), counts[:, k, :n]) for k, name in enumerate(("time", "arrivals"))}
-            queues = xr.Dataset(by_bin, coords={"lowest": ("bin", edges[:n]), "above": ("bin", edges[1 : n + 1])})
-        if trace is not None:
-            events = pd.DataFrame(
-                {
-                    "time": trace["time"] * 1e-12,
-                    "event": np.array(EVENTS)[trace["kind"]],
-                    "entity": trace["entity"],
-                    "value": trace["value"],
-                }
-            )
-        return cls(data.assign_attrs(dict(attributes)), table, {"notes": (), **stats}, queues, events)
+        return run
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields for a copy or another process, with the dataset and the table."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     def __getitem__(self, name: str) -> xr.DataArray:
         """Return a series by name.
@@ -198,13 +212,19 @@ class Trajectory:
         name : str
             Name in `SERIES`, or of a recorded field, for example "flow.x".
         """
-        if name in self.data.data_vars:
-            return self.data[name]
+        if (series := self._find(name)) is not None:
+            return series
         raise KeyError(f"this run has no series {name!r}; it has {', '.join(map(str, self.data))}")
 
+    def _find(self, name: str) -> xr.DataArray | None:
+        """Return a series by name, or None; the first use of one does not label the others."""
+        if "data" in self.__dict__:
+            return self.data[name] if name in self.data.data_vars else None
+        return self._make_series(name)[name] if name in self._names else None
+
     def _series(self, name: str) -> xr.DataArray:
-        if name in self.data:
-            return self.data[name]
+        if (series := self._find(name)) is not None:
+            return series
         needs = f" (links with 2 to {MAX_SAMPLED_QUEUES} queues have one)" if name.startswith("class_") else ""
         raise AttributeError(f"this run has no series {name!r}{needs}; it has {', '.join(map(str, self.data))}")
 
@@ -640,6 +660,76 @@ class Trajectory:
         with xr.set_options(display_expand_attrs=False):  # type: ignore[no-untyped-call]
             table = str(self.data._repr_html_())
         return f"<p><b>{escape(name.strip('<>'))}</b> {escape(about)}</p>{notes}{table}"
+
+
+def _dataset(
+    time: NDArray[np.float64],
+    variables: Variables,
+    sizes: Mapping[str, int],
+    classes: Any,
+    attributes: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
+) -> xr.Dataset:
+    """Return series with their coordinates as a Dataset; see `Trajectory.build`."""
+    import xarray as xr
+
+    coordinates: dict[str, Any] = {"time": ("time", time, {"units": "s"})}
+    used = {name for over, _, _ in variables.values() for name in over}
+    coordinates |= {name: np.arange(sizes[name]) for name in ("flow", "link") if name in used}
+    if classes is not None and "class" in used:
+        of_link, index = np.asarray(classes)
+        coordinates |= {"class_link": ("class", of_link), "class_index": ("class", index)}
+    return xr.Dataset(variables, coordinates, dict(attributes() if callable(attributes) else attributes))
+
+
+def _table(flows: Mapping[str, Any] | Callable[[], Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the rows of transfers as a DataFrame; see `Trajectory.build`."""
+    import pandas as pd
+
+    rows = dict(flows() if callable(flows) else flows)
+    table = pd.DataFrame(rows, index=pd.Index(rows.pop("transfer"), name="transfer") if "transfer" in rows else None)
+    table.index.name = "transfer"
+    return table
+
+
+def _histograms(edges: NDArray[Any], counts: NDArray[Any]) -> xr.Dataset:
+    """Return the histograms of queues without the empty bins at their end."""
+    import xarray as xr
+
+    n = 1 + max(np.flatnonzero(counts.any(axis=(0, 1))), default=0)
+    by_bin = {name: (("link", "bin"), counts[:, k, :n]) for k, name in enumerate(("time", "arrivals"))}
+    return xr.Dataset(by_bin, coords={"lowest": ("bin", edges[:n]), "above": ("bin", edges[1 : n + 1])})
+
+
+def _events(trace: NDArray[np.void]) -> pd.DataFrame:
+    """Return the events of a trace as a DataFrame."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "time": trace["time"] * 1e-12,
+            "event": np.array(EVENTS)[trace["kind"]],
+            "entity": trace["entity"],
+            "value": trace["value"],
+        }
+    )
+
+
+def _measured(values: NDArray[np.float64], time: NDArray[np.float64], starts: Any) -> NDArray[np.float64]:
+    """Return a recorded round-trip time with NaN before the first measurement."""
+    starts = np.zeros(values.shape[1]) if starts is None else np.asarray(starts)[: values.shape[1]]
+    return np.where((values > 0.0) & (time[:, None] > starts), values, np.nan)
+
+
+def _sizes(time: NDArray[np.float64], variables: Variables) -> dict[str, int]:
+    """Return the sizes of dimensions; refuse series of different sizes."""
+    sizes = {"time": len(time)}
+    for name, (over, values, _) in variables.items():
+        if values.ndim != len(over):
+            raise ValueError(f"series {name} must have the dimensions {', '.join(over)}, got shape {values.shape}")
+        for dimension, size in zip(over, values.shape, strict=True):
+            if sizes.setdefault(dimension, size) != size:
+                raise ValueError(f"series {name} must have {sizes[dimension]} along {dimension}, got {size}")
+    return sizes
 
 
 def _edges(bins: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:

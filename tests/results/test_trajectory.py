@@ -1,5 +1,10 @@
 """Runs on disk: what is saved comes back to the last bit."""
 
+import copy
+import pickle
+from dataclasses import replace
+
+import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
@@ -62,3 +67,45 @@ def test_a_run_that_cannot_be_written_leaves_what_was_there(tmp_path):
     with pytest.raises(WriteError, match=r"folder.nc cannot be written"):
         run.save(tmp_path / "folder.nc")
     assert list(tmp_path.iterdir()) == [tmp_path / "folder.nc"]
+
+
+def test_series_before_the_dataset_are_those_of_the_dataset():
+    disciplines = {"flows": ecc.models.NewReno(), "links": {0: ecc.queues.DRR(), 1: ecc.queues.DropTail()}}
+    run = ecc.packet.simulate(ecc.Scenario(NET, disciplines, 1.0), record=["env.srtt"])
+    alone = {name: run[name] for name in ("rate", "queue", "class_queue", "env.srtt")}
+    for name, series in alone.items():
+        xr.testing.assert_identical(series, run.data[name])
+    alone["rate"][-1, 0] = 7.0  # the same memory
+    assert run.rate[-1, 0] == 7.0 and run.data["rate"][-1, 0] == 7.0
+
+
+def test_copies_of_a_run_have_its_contents():
+    scenario = ecc.Scenario(NET, ecc.models.NewReno(), 1.0)
+    runs = [ecc.packet.simulate(scenario) for _ in range(4)]
+    copies = [copy.copy(runs[0]), copy.deepcopy(runs[1]), pickle.loads(pickle.dumps(runs[2]))]
+    for other in [*copies, replace(runs[3], stats={})]:
+        xr.testing.assert_identical(other.data, runs[0].data)
+        pd.testing.assert_frame_equal(other.flows, runs[0].flows)
+    assert copies[2].stats["digest"] == runs[0].stats["digest"]
+
+
+def test_a_result_does_not_change_when_its_run_continues():
+    run = ecc.packet.Run(ecc.Scenario(NET, ecc.models.NewReno(), 2.0))
+    half = run.advance(1.0).trajectory()
+    run.advance()
+    alone = ecc.packet.Run(ecc.Scenario(NET, ecc.models.NewReno(), 2.0)).advance(1.0).trajectory()
+    xr.testing.assert_identical(half.data, alone.data)
+    pd.testing.assert_frame_equal(half.flows, alone.flows)
+
+
+@pytest.mark.parametrize(
+    ("series", "message"),
+    [
+        ({"rate": np.zeros((2, 1)), "queue": np.zeros((3, 1))}, "series queue must have 2 along time, got 3"),
+        ({"rate": np.zeros((2, 1)), "goodput": np.zeros((2, 2))}, "series goodput must have 1 along flow, got 2"),
+        ({"rate": np.zeros(2)}, r"series rate must have the dimensions time, flow, got shape \(2,\)"),
+    ],
+)
+def test_series_of_different_sizes_are_refused(series, message):
+    with pytest.raises(ValueError, match=message):
+        ecc.Trajectory.build([0.1, 0.2], series, {}, {}, {})
