@@ -31,6 +31,7 @@ import numpy as np
 
 from ecc._support.cache import folders, keep, kept
 from ecc.jit.reach import (
+    Snapshot,
     digest_of_texts,
     instructions,
     is_plain,
@@ -52,6 +53,9 @@ _UNSUPPORTED = "needs the interpreter or allocates memory ({}); hooks use number
 _RUNTIME = re.compile(r"NRT_|Py|_Py|numba_")  # symbols that need the interpreter or an allocator
 
 _loaded: dict[str, CompiledHooks] = {}
+_keys: dict[tuple[object, ...], tuple[Snapshot, str]] = {}
+"""Keys in `_loaded` by the arguments of `compile_hooks`, with the values that the hooks reached."""
+_MAX_KEYS = 1_000
 
 
 # From hooks to an object file --------------------------------------------------------------------------------------
@@ -451,6 +455,10 @@ def compile_hooks(
     `compile_hooks({"on_drop": count_drop}, state, header, params, env)["on_drop"]`
     """
     functions = {name: _checked(name, hook) for name, hook in hooks.items()}
+    arguments = (*functions.items(), state, header, params, env, repr(writable), repr(unreadable))
+    snapshot, key = _keys.get(arguments, (None, ""))
+    if snapshot is not None and key in _loaded and snapshot.is_current():
+        return _loaded[key]
     layouts = dict(zip(RECORDS, (state, header, params, env), strict=True))
     for record, layout in layouts.items():
         for field, (kind, *_) in (layout.fields or {}).items():
@@ -478,4 +486,7 @@ def compile_hooks(
                 code = _object_code(functions, layouts, allowed, forbidden)
                 keep(key, code)
             _loaded[key] = CompiledHooks(functions, code, digest_of_texts(*texts))
+        if len(_keys) >= _MAX_KEYS:
+            _keys.clear()
+        _keys[arguments] = Snapshot(functions.values()), key
         return _loaded[key]

@@ -13,7 +13,9 @@ import hashlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from operator import attrgetter, is_
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any, TypeGuard
@@ -23,6 +25,7 @@ import numpy as np
 from ecc.jit.c_function import CFunction
 
 __all__ = [
+    "Snapshot",
     "digest_of",
     "digest_of_texts",
     "instructions",
@@ -238,6 +241,76 @@ def replace_functions(
         return copy
 
     return copy_of(function)
+
+
+class Snapshot:
+    """The values that functions reach now, to recognize later whether compiled code is up to date.
+
+    The comparison by identity is much faster than a comparison of texts (`text_of`), and never misses a change of a
+    variable. It may report a change if an equal value was assigned.
+
+    Parameters
+    ----------
+    functions : iterable of function
+        Plain functions.
+    """
+
+    def __init__(self, functions: Iterable[FunctionType]) -> None:
+        self._functions: list[FunctionType] = []
+        self._cells: list[CellType] = []
+        self._places: dict[tuple[int, str], tuple[Mapping[str, object], str]] = {}
+        waiting = list(functions)
+        while waiting:
+            function = waiting.pop()
+            if all(function is not other for other in self._functions):
+                self._functions.append(function)
+                self._cells += function.__closure__ or ()
+                reached = [*self._globals_of(function), *map(_content, function.__closure__ or ())]
+                waiting += filter(is_plain, map(python_function, reached))
+        self._namespaces = [namespace for namespace, _ in self._places.values()]
+        self._names = [name for _, name in self._places.values()]
+        self._values = list(self._now())
+
+    def _globals_of(self, function: FunctionType) -> Iterator[object]:
+        """Note the globals of a function, and the attributes of modules among them, and yield their values."""
+        names = {name for code in _codes(function.__code__) for name in code.co_names}
+        namespaces: list[Mapping[str, object]] = [function.__globals__]
+        for namespace in namespaces:
+            for name in names:
+                self._places[id(namespace), name] = namespace, name
+                value = namespace.get(name)
+                if isinstance(value, ModuleType) and all(vars(value) is not other for other in namespaces):
+                    namespaces.append(vars(value))
+                yield value
+
+    def _now(self) -> Iterator[object]:
+        return chain(
+            map(dict.get, self._namespaces, self._names),  # type: ignore[arg-type]  # namespaces are dicts
+            map(attrgetter("__code__"), self._functions),
+            map(attrgetter("__defaults__"), self._functions),
+            map(attrgetter("__kwdefaults__"), self._functions),
+            map(_content, self._cells),
+        )
+
+    def is_current(self) -> bool:
+        """Return whether the functions reach the same values now."""
+        return all(map(is_, self._values, self._now()))
+
+
+def _content(cell: CellType) -> object:
+    """Return the content of a cell, or the cell itself if it is empty."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return cell
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code object and those of the functions that it defines."""
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _codes(const)
 
 
 def _is_constant(value: object) -> bool:

@@ -8,10 +8,12 @@ specifies the exact behavior of the engine.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -35,8 +37,8 @@ except ModuleNotFoundError as error:
 __all__ = [
     "BEGUN", "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK",
     "LINK_ENV", "LINK_HOOKS", "LINK_RESULT", "RECORDED", "SERVER", "TRANSFER", "TRANSFER_RESULT", "UNDER_WAY", "Engine",
-    "Partition", "Stats", "addresses", "bin_edges", "new_flows", "new_links", "new_transfers", "picoseconds", "inside",
-    "sample_columns", "sampled_queues",
+    "Partition", "Stats", "addresses", "bin_edges", "copied", "new_flows", "new_links", "new_transfers", "picoseconds",
+    "inside", "sample_columns", "sampled_queues",
 ]  # fmt: skip
 
 COUNTERS = (
@@ -64,6 +66,9 @@ _STOPS = {
     lib.ECC_STOP_TRANSFERS: "transfers",
     lib.ECC_STOP_ERROR: "error",
 }
+
+
+_COUNTS = tuple(name for name, _ in ffi.typeof("ecc_stats_t").fields)
 
 
 def _dtype(struct: str) -> np.dtype[np.void]:
@@ -119,8 +124,20 @@ def picoseconds(seconds: ArrayLike) -> Any:
     object
         Array of the same shape, int64, ps.
     """
+    if type(seconds) is float and 0.0 <= seconds < lib.ECC_NEVER * 1e-13:
+        return np.int64(math.floor(seconds * 1e12 + 0.5))
     ps = np.floor(np.asarray(seconds, dtype=np.float64) * 1e12 + 0.5)
     return np.minimum(ps, float(lib.ECC_NEVER)).astype(np.int64)
+
+
+def copied(records: NDArray[np.void]) -> NDArray[np.void]:
+    """Return a contiguous copy of records; much faster than their method `copy`, which copies field by field.
+
+    Parameters
+    ----------
+    records : NDArray[void]
+    """
+    return np.ndarray(records.shape, records.dtype, bytearray(records.tobytes()))
 
 
 @check_arguments
@@ -454,8 +471,8 @@ class Engine:
         self._trace = np.zeros(trace, EVENT)
 
         tables = {
-            "flows": flows.copy(),
-            "templates": templates.copy(),
+            "flows": copied(flows),
+            "templates": copied(templates),
             "routes": _whole_numbers(routes),
             "changes": changes,
             "quanta": quanta,
@@ -464,7 +481,7 @@ class Engine:
             "opportunities": opportunities,
             "under_way": under_way,
         }
-        pointers = {"links": links.copy(), **tables}  # contiguous
+        pointers = {"links": copied(links), **tables}  # contiguous
         pointers |= {name: array for name, array in (("begun", begun), ("trace", self._trace)) if len(array)}
         if self._histogram is not None:
             pointers["histogram"] = self._histogram
@@ -521,11 +538,11 @@ class Engine:
         code = lib.ecc_engine_advance(self._engine, int(picoseconds(until)), -1 if max_events is None else max_events)
         del _inside[thread]
         self._cpu_seconds += time.thread_time() - began
-        stats = self.stats
-        self.now = stats.now
+        raw = self._raw_stats()
+        self.now = raw.now * 1e-12
         if code != 0:
             raise self._reported()
-        return stats.stop
+        return _STOPS[raw.stop]
 
     def stop(self) -> None:
         """Make a call of `advance` in another thread return after the current event, as if it had reached max_events.
@@ -563,7 +580,9 @@ class Engine:
 
         `number` counts the flows and then the transfers, in the order of their starts.
         """
-        results = np.zeros(self.stats.finished, TRANSFER_RESULT)
+        results = np.zeros(self._raw_stats().finished, TRANSFER_RESULT)
+        if not len(results):
+            return results
         lib.ecc_engine_take_finished(self._engine, _pointer("ecc_transfer_result_t *", results), len(results))
         return results[np.lexsort((results["number"], results["end"]))]
 
@@ -571,7 +590,9 @@ class Engine:
     @guarded
     def alive(self) -> NDArray[np.void]:
         """Results so far of the transfers under way, sorted by number, dtype TRANSFER_RESULT."""
-        results = np.zeros(self.stats.alive, TRANSFER_RESULT)
+        results = np.zeros(self._raw_stats().alive, TRANSFER_RESULT)
+        if not len(results):
+            return results
         lib.ecc_engine_alive(self._engine, _pointer("ecc_transfer_result_t *", results))
         return results[np.argsort(results["number"])]
 
@@ -662,13 +683,17 @@ class Engine:
         lib.ecc_engine_report(self._engine, report)
         return self._error(report)
 
+    def _raw_stats(self) -> Any:
+        raw = ffi.new("ecc_stats_t *")
+        lib.ecc_engine_stats(self._engine, raw)
+        return raw
+
     @property
     @guarded
     def stats(self) -> Stats:
         """Counts and costs of the run so far."""
-        raw = ffi.new("ecc_stats_t *")
-        lib.ecc_engine_stats(self._engine, raw)
-        counts = {name: getattr(raw, name) for name, _ in ffi.typeof("ecc_stats_t").fields}
+        raw = self._raw_stats()
+        counts = {name: getattr(raw, name) for name in _COUNTS}
         counts |= {"now": raw.now * 1e-12, "stop": _STOPS[raw.stop], "cpu_seconds": self._cpu_seconds}
         return Stats(**counts)
 
@@ -686,10 +711,12 @@ class Engine:
         [packets in the sample]. By link and priority, if links can be paused: `paused` [ps in the sample], `pauses`
         [frames in the sample]. `words` are the eight bytes of each entry of `recorded`.
         """
-        n = self.stats.samples
+        n = self._raw_stats().samples
         out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, n + 1)}
         for name, array in self._samples.items():
-            out[name] = np.diff(array[:n], axis=0, prepend=0) if name in COUNTERS else array[:n].copy()
+            out[name] = array[:n].copy()
+            if name in COUNTERS:
+                out[name][1:] -= array[: max(n - 1, 0)]
         return out
 
     @property
@@ -710,7 +737,7 @@ class Engine:
     @guarded
     def trace(self) -> NDArray[np.void]:
         """The first events, dtype EVENT: time [ps], kind, entity, value, kind as in `enum ecc_event_kind`."""
-        return self._trace[: self.stats.trace]
+        return self._trace[: self._raw_stats().trace]
 
     @property
     @guarded
@@ -752,8 +779,7 @@ class Engine:
         """Return a text on the memory held by the engine and its limit."""
         parts = []
         if self._engine is not None:
-            raw = ffi.new("ecc_stats_t *")
-            lib.ecc_engine_stats(self._engine, raw)
+            raw = self._raw_stats()
             parts.append(f"{(raw.bytes + self._reserved) / 1e6:.6g} MB are held")
         if self._memory_limit:
             parts.append(f"memory_limit is {self._memory_limit / 1e6:.6g} MB")
@@ -835,11 +861,19 @@ def _saved(saved: Mapping[str, NDArray[Any]], name: str, dtype: np.dtype[Any], s
     return array.copy()  # contiguous
 
 
+@cache
+def _pointer_types(struct: Any) -> dict[str, Any]:
+    """Return the types of the fields of a pointer to a struct, by name."""
+    return {name: field.type for name, field in struct.item.fields}
+
+
 def _point(struct: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Let the fields of a struct point to the arrays of their names, which must live as long as the struct is used."""
-    fields = dict(ffi.typeof(struct).item.fields)
+    types = _pointer_types(ffi.typeof(struct))
     for name, array in arrays.items():
-        setattr(struct, name, ffi.cast(fields[name].type, array.ctypes.data))
+        is_plain = array.dtype.names is None
+        pointer = ffi.from_buffer(types[name], array) if is_plain else ffi.cast(types[name], array.ctypes.data)
+        setattr(struct, name, pointer)
 
 
 def _pointer(kind: str, array: NDArray[Any]) -> Any:

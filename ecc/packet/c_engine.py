@@ -15,6 +15,7 @@ from ecc.contract.env import Hook
 from ecc.contract.protocol import Protocol
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, Engine, Partition, Team, addresses
+from ecc.native.engine import copied
 from ecc.packet.partition import Joints, joints, partition
 from ecc.packet.recorded_fields import Word, table
 from ecc.packet.setup import Part, Setup
@@ -232,7 +233,24 @@ def _begun(setup: Setup) -> NDArray[np.void]:
 
 def _compiled_tables(setup: Setup) -> _Tables:
     """Return the tables of links and flows with addresses, the objects to keep alive, and the codes of errors."""
-    keep: list[object] = [setup]
+    shared = {} if setup.compiled is None else setup.compiled
+    if "tables" not in shared:
+        shared["tables"] = _tables_with_hooks(setup)
+    links, flows, keep, reasons = shared["tables"]
+    tables = {"links": copied(links), "flows": copied(flows)}
+    tables["links"]["first_interval"] = setup.links["first_interval"]
+    for part in setup.parts:
+        for side, numbers, states, _, hooks in part.sides():
+            if hooks:
+                tables[side]["state"][numbers] = addresses(states)
+        if part.begun_links is not None:
+            tables["links"]["begun_state"][part.routers] = addresses(part.begun_links)
+    return tables["links"], tables["flows"], [setup, *keep], reasons
+
+
+def _tables_with_hooks(setup: Setup) -> _Tables:
+    """Return the tables of links and flows with the addresses of hooks and parameters, but not of records."""
+    keep: list[object] = []
     reasons: dict[int, str] = {}
     tables = {"links": setup.links.copy(), "flows": setup.flows.copy()}
     for part in setup.parts:
@@ -244,15 +262,12 @@ def _compiled_tables(setup: Setup) -> _Tables:
             if not hooks:
                 continue
             compiled = _compiled(side, states, part, params, hooks)
-            keep.append(compiled)
+            keep += [compiled, params]
             reasons |= compiled.reasons
             rows = tables[side]
-            rows["state"][numbers] = addresses(states)
             rows["params"][numbers] = addresses(params)
             for name, address in compiled.items():
                 rows[name][numbers] = address
-        if part.begun_links is not None:
-            tables["links"]["begun_state"][part.routers] = addresses(part.begun_links)
     return tables["links"], tables["flows"], keep, reasons
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import fields, replace
 from inspect import signature
 from typing import Any
@@ -29,6 +30,7 @@ from ecc.contract.protocol import Protocol
 from ecc.contract.records import check_params, check_records, param_record, record_dtype, records
 from ecc.contract.values import equilibrium_of
 from ecc.native import BEGUN, CHANGE, IMPAIRMENT, SERVER, UNDER_WAY, new_flows, new_links, picoseconds
+from ecc.native.engine import copied
 from ecc.network.impairments import (
     Aggregation,
     CapacitySchedule,
@@ -44,7 +46,7 @@ from ecc.packet.setup import Part, Setup
 from ecc.packet.under_way import Stationary, counted_before, queued_at_links, routes_of, under_way
 from ecc.scenario import Scenario
 
-__all__ = ["prepare", "sample_width"]
+__all__ = ["prepare", "sample_width", "with_seed"]
 
 _MAX_PERTURBATION = 1e6
 STARTS = ("empty", "equilibrium")
@@ -130,6 +132,30 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
         packets,
         counted,
     )
+
+
+def with_seed(setup: Setup, scenario: Scenario) -> Setup:
+    """Return the setup of a run that begins empty, for another seed, with records of its own.
+
+    Parameters
+    ----------
+    setup : Setup
+        Result of `prepare` for a scenario that differs in its seed and duration only.
+    scenario : Scenario
+    """
+    out = copy(setup)
+    parts = []
+    for part in setup.parts:
+        own = copy(part)
+        object.__setattr__(own, "link_states", copied(part.link_states))
+        object.__setattr__(own, "flow_states", copied(part.flow_states))
+        parts.append(own)
+    object.__setattr__(out, "parts", parts)
+    if any(map(_ticks, parts)):
+        links, rng = copied(setup.links), np.random.default_rng(scenario.seed)
+        links["first_interval"] = _first_intervals(scenario, links["at"], parts, setup.warmup_end, rng)
+        object.__setattr__(out, "links", links)
+    return out
 
 
 def _check_start(start: str, perturbation: float, scenario: Scenario) -> None:

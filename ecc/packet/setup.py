@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,8 @@ class Setup:
     begun: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, BEGUN))
     under_way: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, UNDER_WAY))
     counted: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    compiled: dict[str, Any] | None = field(default=None, init=False, compare=False)
+    """Tables with addresses of hooks that the setups of a plan share, by name; None: not of a plan."""
 
     @property
     def n_additional(self) -> int:

@@ -23,7 +23,8 @@ from ecc.packet.c_engine import build_engine, build_team, hook_digests
 from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.checkpoint import Checkpoint, write_checkpoint
 from ecc.packet.interrupts import Interrupts, SliceLimit
-from ecc.packet.prepare import prepare, sample_width
+from ecc.packet.plans import prepared
+from ecc.packet.prepare import sample_width
 from ecc.packet.recorded_fields import Word, series
 from ecc.packet.result import trajectory_of
 from ecc.packet.setup import Setup
@@ -210,9 +211,8 @@ class Run:
     ) -> None:
         period = scenario.sample_period(sample)
         self._scenario, self._period = scenario, period
-        scenario.check_writable()  # refuse a scenario that cannot be saved with the result before the work
         self._stopped = "paused"
-        self._setup = prepare(scenario, start, perturbation)
+        self._setup = prepared(scenario, start, perturbation)
         self._captures: list[Capture] = []
         self._histogram_from = None if histogram_from is None else as_time(histogram_from, "histogram_from")
         if self._histogram_from is not None and self._histogram_from >= scenario.duration:

@@ -1,0 +1,96 @@
+"""Runs that differ only in their seed, prepared once.
+
+To prepare a short packet run takes longer than to run it: protocols are checked, hooks looked up, tables filled in. The
+last few plans are therefore kept, for networks of moderate size. A plan serves another run if the scenarios have the
+same network object and workload object, and equal protocols and options, and if neither the protocols' classes nor the
+functions and constants that their hooks reach have changed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import fields
+from operator import attrgetter, is_
+from types import FunctionType
+
+from ecc.contract.protocol import Protocol
+from ecc.jit.reach import Snapshot
+from ecc.packet.prepare import prepare, with_seed
+from ecc.packet.setup import Setup
+from ecc.scenario import Scenario
+
+__all__ = ["prepared"]
+
+_MAX_PLANS, _MAX_SIZE = 8, 1_000
+"""Number of plans kept, and the maximum number of links and flows of a network whose plan is kept."""
+_OPTIONS = attrgetter(
+    *(field.name for field in fields(Scenario) if field.name not in ("network", "workload", "seed", "duration"))
+)
+"""Fields of scenarios that are compared by value; setups do not depend on the duration."""
+
+
+class _Plan:
+    """The setup of a scenario, and all that it depends on."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        protocols = scenario.deployment.protocols
+        scenario.check_writable()
+        self._scenario, self._setup = scenario, prepare(scenario)
+        object.__setattr__(self._setup, "compiled", {})
+        self._entries = list(_entries(protocols))
+        hooks = [hook for part in self._setup.parts for *_, hooks in part.sides() for hook in hooks.values()]
+        methods = [getattr(type(protocol), side) for protocol in protocols for side in ("link_hooks", "flow_hooks")]
+        self._snapshot = Snapshot(item for item in (*hooks, *methods) if isinstance(item, FunctionType))
+
+    def serves(self, scenario: Scenario) -> bool:
+        """Return whether a run of another scenario has the same setup, except for its seed."""
+        mine = self._scenario
+        return (
+            mine.network is scenario.network
+            and mine.workload is scenario.workload
+            and _OPTIONS(mine) == _OPTIONS(scenario)
+            and all(map(is_, self._entries, _entries(mine.deployment.protocols)))
+            and self._snapshot.is_current()
+        )
+
+    def setup(self, scenario: Scenario) -> Setup:
+        """Return the setup of a run, with records of its own."""
+        return with_seed(self._setup, scenario)
+
+
+def _entries(protocols: tuple[Protocol, ...]) -> Iterator[object]:
+    """Yield all entries of the classes of protocols and of their base classes."""
+    for kind in dict.fromkeys(map(type, protocols)):
+        for cls in kind.__mro__:
+            yield from vars(cls).values()
+            yield cls
+
+
+_plans: list[_Plan] = []
+_lock = threading.Lock()
+
+
+def prepared(scenario: Scenario, start: str = "empty", perturbation: float = 0.0) -> Setup:
+    """Return the arrays and records of a run, like `prepare`, from a kept plan if there is one.
+
+    Parameters
+    ----------
+    scenario, start, perturbation
+        See `prepare`.
+
+    Raises
+    ------
+    TypeError
+        If the scenario cannot be saved with the result of the run.
+    """
+    if start != "empty" or perturbation != 0.0 or scenario.network.n_flows + scenario.network.n_links > _MAX_SIZE:
+        scenario.check_writable()
+        return prepare(scenario, start, perturbation)
+    with _lock:
+        plan = next((plan for plan in _plans if plan.serves(scenario)), None)
+    if plan is None:
+        plan = _Plan(scenario)
+    with _lock:
+        _plans[:] = [plan, *(other for other in _plans if other is not plan)][:_MAX_PLANS]
+    return plan.setup(scenario)
