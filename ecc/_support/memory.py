@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from pathlib import Path
 
-__all__ = ["free_memory", "reserved_bytes"]
+__all__ = ["free_memory", "recent_free_memory", "reserved_bytes"]
 
 SHARE = 0.9
 """Share of the free memory that a run may take."""
@@ -31,6 +32,18 @@ def free_memory(root: Path = Path("/")) -> int:
         names = getattr(os, "sysconf_names", {})
         free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if "SC_PHYS_PAGES" in names else 0
     return int(SHARE * min([free, *_limits(root)])) if free > 0 else 0
+
+
+_probed: list[tuple[float, int]] = []
+_PROBE_PERIOD = 0.1
+
+
+def recent_free_memory() -> int:
+    """Return the result of `free_memory` as of the last 0.1 s: a probe takes half as long as a short packet run."""
+    now = time.monotonic()
+    if not _probed or now - _probed[0][0] > _PROBE_PERIOD:
+        _probed[:] = [(now, free_memory())]
+    return _probed[0][1]
 
 
 def reserved_bytes(limit: int, *, series: int = 0, histograms: int = 0, trace: int = 0) -> int:

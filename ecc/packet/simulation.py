@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ecc._support.arguments import check_arguments, shown
-from ecc._support.memory import free_memory, reserved_bytes
+from ecc._support.memory import recent_free_memory as free_memory
+from ecc._support.memory import reserved_bytes
 from ecc._support.quantity import Quantity, as_count, as_size, as_time
 from ecc._support.reports import ProgressCallback, Share
 from ecc.errors import NativeError, warn
