@@ -28,7 +28,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial, wraps
 from pathlib import Path
 from types import NoneType, UnionType
@@ -205,14 +205,18 @@ def _wrapped(call: Callable[..., Any], gaps: bool, former: Mapping[str, str] = {
                 named[name] = named.pop(old)
         positions, kinds, needed = _kinds(call, gaps)
         for k, ((name, kind), value) in enumerate(zip(positions, arguments, strict=False)):
-            if kind is not None and (refusal := kind.refuses(value)):
+            if kind is None or value is kind.default:
+                continue
+            if refusal := kind.refuses(value):
                 raise refusal(_refused(name, kind, refusal, value))
-            if kind is not None and kind.is_real and type(value) is not float:
+            if kind.is_real and type(value) is not float:
                 arguments = (*arguments[:k], _as_numpy_number(value), *arguments[k + 1 :])
         for name, value in named.items():
-            if (kind := kinds.get(name)) is not None and (refusal := kind.refuses(value)):
+            if (kind := kinds.get(name)) is None or value is kind.default:
+                continue
+            if refusal := kind.refuses(value):
                 raise refusal(_refused(name, kind, refusal, value))
-            elif kind is not None and kind.is_real and type(value) is not float:
+            if kind.is_real and type(value) is not float:
                 named[name] = _as_numpy_number(value)
         try:
             return call(*arguments, **named)
@@ -269,6 +273,7 @@ def _kinds(
             except Exception:  # for example in a user's protocol: then it is not checked
                 annotation = parameter.empty
         kind = None if annotation is parameter.empty else _kind(annotation, gaps, parameter.default)
+        kind = kind and replace(kind, default=parameter.default)
         if parameter.kind is parameter.VAR_KEYWORD and get_origin(annotation) is Unpack:
             kinds.update(_kinds_of_keywords(get_args(annotation)[0], gaps))
         elif parameter.kind is parameter.VAR_KEYWORD:
@@ -324,6 +329,8 @@ class Kind:
     text: str
     refuses: Callable[[Any], Refusal]
     is_real: bool = False
+    default: object = inspect.Parameter.empty
+    """Default of the parameter, which is not checked again if it is passed."""
 
 
 def _kind(annotation: Any, gaps: bool, default: Any = None) -> Kind | None:
@@ -427,6 +434,8 @@ _RECORDS = Kind(
 
 
 def _numbers(value: Any, gaps: bool) -> Refusal:
+    if type(value) is float and (gaps or math.isfinite(value)):
+        return None
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError, RecursionError):
@@ -464,8 +473,12 @@ def _union(kinds: list[Kind | None]) -> Kind | None:
         known = [_PATH, *(kind for kind in known if kind not in (_PLAIN[Path], _PLAIN[str]))]
 
     def refuses(value: Any) -> Refusal:
-        refusals = [kind.refuses(value) for kind in known]
-        return None if None in refusals else ValueError if ValueError in refusals else TypeError
+        worst: Refusal = TypeError
+        for kind in known:
+            if (refusal := kind.refuses(value)) is None:
+                return None
+            worst = refusal if refusal is ValueError else worst
+        return worst
 
     texts = dict.fromkeys(kind.text for kind in known)
     return Kind(" or ".join(texts), refuses, any(kind.is_real for kind in known))

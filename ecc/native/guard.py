@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from ecc.errors import EccError
@@ -25,9 +24,8 @@ class Guard:
     def __init__(self) -> None:
         self._lock, self._advancing = threading.RLock(), False
 
-    @contextmanager
-    def held(self, advances: bool) -> Iterator[None]:
-        """Hold the lock in this thread.
+    def acquire(self, advances: bool) -> bool:
+        """Take the lock for this thread, and return the argument of `release`.
 
         Parameters
         ----------
@@ -46,11 +44,18 @@ class Guard:
                 )
         before = self._advancing
         self._advancing = before or advances
-        try:
-            yield
-        finally:
-            self._advancing = before
-            self._lock.release()
+        return before
+
+    def release(self, before: bool) -> None:
+        """Return the lock.
+
+        Parameters
+        ----------
+        before : bool
+            Result of `acquire`.
+        """
+        self._advancing = before
+        self._lock.release()
 
 
 class _Guarded(Protocol):
@@ -64,8 +69,12 @@ def _held(advances: bool) -> Callable[[Callable[Concatenate[S, P], R]], Callable
     def wrapped(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
         @functools.wraps(method)
         def alone(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            with self._guard.held(advances):
+            guard = self._guard
+            before = guard.acquire(advances)
+            try:
                 return method(self, *args, **kwargs)
+            finally:
+                guard.release(before)
 
         return alone
 

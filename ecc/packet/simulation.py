@@ -36,9 +36,9 @@ from ecc.scenario import Scenario
 
 __all__ = ["Run", "resume", "simulate"]
 
-SLICE, TURN, LONGEST_TURN = 100_000, 0.02, 0.05
-"""Maximum number of events and packets sent between two checks of `cancel` and Ctrl-C, intended duration of such a
-slice, and its limit [s]. Slices never change the result."""
+FIRST_SLICE, SLICE, TURN, LONGEST_TURN = 10_000, 100_000, 0.02, 0.05
+"""Maximum number of events and packets sent before the first check of `cancel` and Ctrl-C, and between later ones,
+intended duration of such a slice, and its limit [s]. Slices never change the result."""
 _ENGINES = ("c", "python")
 _PYTHON_VALUES = 4
 """Memory of a number in the samples of the Python engine, relative to the C engine."""
@@ -262,7 +262,7 @@ class Run:
             self._engine.pause_for(ROOM, self._drain)
         self._guard = self._engine._guard
         self._transfers = Transfers(scenario, self._setup, rows)
-        self._events = 100
+        self._events = FIRST_SLICE
         self._closed, self._has_logs = False, bool(qlog)
 
     @cached_property
