@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ecc.claims.checks.data_centers.dctcp import _Variant
+from ecc.contract.assignment import read_protocol
 from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.cycles import rate_updates
 from ecc.cycles.relays import relay_orbit
 from ecc.errors import EccError
-from ecc.models import PEDN, Copa, copa, edn
+from ecc.models import PEDN, TIMELY, Copa, copa, dctcp, edn, timely
 from ecc.network.network import Network
+from ecc.queues import StepMarking
 from ecc.stability import LimitCycle, limit_cycle, measured_cycle
 
 TIMES = ("continuous", "discrete")
@@ -202,7 +207,170 @@ def _copa(flows: int, capacity: str) -> Change:
     return lambda *_: (Copa(delta=0.02), Network.dumbbell(capacity, [0.1] * flows, packet_size=1500))
 
 
+# ---- updates of rates: TIMELY ------------------------------------------------------------------------------
+
+SLOTS = 16
+"""Past values that `_follow` keeps in an interval."""
+
+
+@dataclass
+class _PastRates(timely.FlowState):
+    slot: int = 0  # number of the last slot
+    rates: tuple[float, ...] = (0.0,) * (2 * SLOTS)
+    rtts: tuple[float, ...] = (0.0,) * (2 * SLOTS)
+
+
+_law_of_timely = TIMELY.source_law
+
+
+def _follow(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Let rates and states follow the law of an interval ago at each ACK, as the fluid does."""
+    slot = int(env.now * SLOTS / p.interval)
+    for k in range(max(flow.slot + 1, slot - 2 * SLOTS + 1), slot + 1):
+        flow.rates[k % (2 * SLOTS)] = flow.x
+        flow.rtts[k % (2 * SLOTS)] = env.rtt
+    flow.slot = slot
+    if flow.rtt > 0.0:
+        lowest = timely.minimum_rate(p, env)
+        share = min((env.now - flow.updated) / p.interval, 1.0)
+        late, rtt_then = flow.rates[(slot - SLOTS) % (2 * SLOTS)], flow.rtts[(slot - SLOTS) % (2 * SLOTS)]
+        rate = max(_law_of_timely(late, env.rtt, flow.gradient, flow.increases, p), lowest)
+        gradient = timely.averaged(flow.gradient, env.rtt, rtt_then, p.interval, p)
+        increases = timely.counted(flow.increases, flow.gradient, env.rtt, p)
+        flow.x = max(flow.x + share * (rate - late), lowest)
+        flow.gradient += share * (gradient - flow.gradient)
+        flow.increases += share * (increases - flow.increases)
+        env.rate = flow.x
+    flow.rtt = env.rtt
+    flow.updated = env.now
+
+
+class _Following(TIMELY):
+    FlowState = _PastRates
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {**super().flow_hooks(), "on_ack": _follow}
+
+
+DEVIATION = 0.03
+"""Relative deviation of rates in `_finite_map`."""
+
+
+def _finite_map(loop: Any, network: Network, time: str) -> LimitCycle:
+    """Return the cycle in ticks with the mean slopes of its map for a finite deviation instead of its derivative."""
+    cycle, parts = limit_cycle(loop, network, time), rate_updates._loop_of(loop, network)
+    y, slopes = rate_updates._start(parts), []
+    for k in range(rate_updates._SETTLING + rate_updates._AVERAGED):
+        if k >= rate_updates._SETTLING:
+            end = partial(rate_updates._tick_end, parts, y)
+            slopes.append(rate_updates._slopes(parts, float(y[0, 0]), DEVIATION, end)[0])
+        y = rate_updates._tick_cycle(parts, y).end
+    moduli = np.exp(np.mean(np.log(np.maximum(np.abs(slopes), 1e-300)), axis=0))
+    return replace(cycle, multipliers=np.sort(moduli)[::-1].astype(complex))
+
+
+# ---- marks above a threshold: DCTCP ------------------------------------------------------------------------
+
+PARTS = 10
+"""Small packets in a packet of 1500 bytes."""
+
+
+def _per_response(loop: Any, network: Network, time: str) -> LimitCycle:
+    """Return the cycle of rounds with period, amplitude and moduli as means per response to marks."""
+    cycle = limit_cycle(loop, network, time)
+    windows = cycle.orbit["windows"].sum(axis=0)
+    responses = np.flatnonzero(np.diff(windows) < -1e-6 * windows.max()) + 1
+    queue = np.split(np.roll(cycle.orbit["queue"], -responses[0]), responses[1:] - responses[0])
+    moduli = np.abs(cycle.multipliers) ** (1.0 / len(responses))
+    return replace(
+        cycle,
+        period=cycle.period / len(responses),
+        amplitude=0.5 * float(np.mean([np.ptp(part) for part in queue])),
+        multipliers=moduli.astype(complex),
+    )
+
+
+@dataclass
+class _Held(dctcp.FlowState):
+    held: int = 0  # 1 in the round after a response
+
+
+def _dctcp_once_per_rtt(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Move alpha and the window once per RTT, by a mark on a packet that saw the last change."""
+    step = p.packets * env.packet_size
+    if flow.window_end == 0.0 and env.marked == 0:
+        env.window += env.acked  # slow start
+    elif env.delivered >= flow.window_end:
+        marked = 1.0 if env.marked > 0 else 0.0
+        flow.alpha = dctcp.averaged(flow.alpha, marked, p)
+        if flow.held > 0:
+            flow.held = 0
+        elif marked > 0.0:
+            env.window = dctcp.window_after_mark(env.window, flow.alpha, step)
+            flow.held = 1
+        else:
+            env.window += step
+        flow.ssthresh = env.window
+        flow.window_end = max(1.0 * env.in_flight, env.window) + env.delivered + 2.0 * step
+
+
+class _DCTCPOncePerRTT(_Variant):
+    FlowState = _Held
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {**super().flow_hooks(), "on_ack": _dctcp_once_per_rtt}
+
+
+def _over_step(host: Any, network: Network, size: int, threshold: float) -> Case:
+    """Return hosts over a threshold [packets of 1500 bytes], and the network with packets of a size."""
+    marks = StepMarking(threshold=threshold * 1500.0 / size, packet_size=size)
+    return read_protocol({"flows": host, "links": marks}), with_packets(lambda _: size)(host, network)[1]
+
+
+def _dctcp(parts: int, host: type = _Variant) -> Change:
+    """Return a change to packets of 1500/parts bytes, with windows that grow by as many packets."""
+    hosts = host(transport="sack", initial=10.0 * parts, packets=1.0 * parts)
+    return lambda _, network: _over_step(hosts, network, 1500 // parts, 40.0)
+
+
+def _two_flows(loop: Any, network: Network) -> Case:
+    return loop, network.with_flows(network.flows[:2])
+
+
 EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {
+    "TIMELY": (
+        Experiment(
+            "with hosts whose rates follow the law gradually",
+            "hosts change rates in steps of 20 us by the present law, which the fluid spreads over the next 20 us",
+            packets=lambda _, network: (_Following(), network),
+            times=("continuous",),
+        ),
+        Experiment(
+            "of the map for deviations of 3 % of the rates",
+            "the sum of rates is chaotic within the step of an update only; the runs show the decay of larger "
+            "deviations",
+            computed=_finite_map,
+            times=("discrete",),
+        ),
+    ),
+    "DCTCP": (
+        Experiment(
+            "with two flows, and packets ten times smaller",
+            "flows send in trains, so that the ten hosts see marks at different times of an RTT and respond in turns",
+            _two_flows,
+            packets=_dctcp(PARTS),
+            times=("continuous",),
+        ),
+        Experiment(
+            "per response to marks, with two flows that act once per RTT, and packets ten times smaller",
+            "hosts act at each ACK, with flows in turns, and not once per RTT at the same time as in discrete time, "
+            "where a period also has several responses",
+            _two_flows,
+            _per_response,
+            _dctcp(PARTS, _DCTCPOncePerRTT),
+            times=("discrete",),
+        ),
+    ),
     "EDN": _relays(
         edn.EDN,
         "packets are whole, and their queue has half a packet more in amplitude than the fluid",

@@ -81,7 +81,7 @@ def deviations(computed: LimitCycle, runs: LimitCycle) -> list[float | None]:
 def is_small(quantity: str, deviation: float | None) -> bool | None:
     """Return whether a deviation is within its limit; None without one."""
     limit = MAX_MULTIPLIER if quantity == "multiplier" else MAX_SHARE
-    return None if deviation is None else abs(deviation) <= limit
+    return None if deviation is None else bool(abs(deviation) <= limit)
 
 
 def experiment(run: Callable[[], tuple[LimitCycle, LimitCycle]]) -> list[float | None] | str:
