@@ -12,17 +12,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import data_center_cycles
 import numpy as np
 
+from ecc import packet
 from ecc.claims.checks.data_centers.dctcp import _Variant
-from ecc.contract.assignment import read_protocol
+from ecc.contract.assignment import parameter_names, read_protocol, with_parameter
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.cycles import rate_updates
 from ecc.cycles.relays import relay_orbit
 from ecc.errors import EccError
-from ecc.models import PEDN, TIMELY, Copa, copa, dctcp, edn, timely
+from ecc.models import NSCC, PEDN, TIMELY, Copa, Swift, copa, dctcp, edn, nscc, swift, timely
 from ecc.network.network import Network
 from ecc.queues import StepMarking
+from ecc.scenario import Scenario
 from ecc.stability import LimitCycle, limit_cycle, measured_cycle
 
 TIMES = ("continuous", "discrete")
@@ -60,6 +63,8 @@ class Experiment:
         Computation of the cycle, if it is another than `limit_cycle`.
     packets : callable
         A further change of the loop and the network of the packet runs, to hosts that compute the same law otherwise.
+    measure : callable
+        Measurement of the cycle of the runs, if it is another than `measured`.
     times : tuple of str
         Times of the computed cycles that it concerns.
     """
@@ -69,13 +74,14 @@ class Experiment:
     changed: Change = _same
     computed: Computation = limit_cycle
     packets: Change = _same
+    measure: Callable[[Any, Network, LimitCycle], LimitCycle] = measured
     times: tuple[str, ...] = TIMES
 
     def run(self, loop: Any, network: Network, time: str) -> tuple[LimitCycle, LimitCycle]:
         """Return the computed cycle and that of runs, both with the changes."""
         case = self.changed(loop, network)
         computed = self.computed(*case, time)
-        return computed, measured(*self.packets(*case), computed)
+        return computed, self.measure(*self.packets(*case), computed)
 
 
 def with_packets(size: Callable[[float], float]) -> Change:
@@ -337,6 +343,153 @@ def _two_flows(loop: Any, network: Network) -> Case:
     return loop, network.with_flows(network.flows[:2])
 
 
+# ---- delays around a target: Swift, NSCC -------------------------------------------------------------------
+
+ROUNDS, KICK, DECAY = 700, 600, 4
+"""Ticks of a run of `_at_rest`, the tick at which a window deviates, and ticks after which the rest is compared."""
+
+
+@dataclass
+class _SwiftState(swift.FlowState):
+    tick: int = 0
+
+
+@dataclass
+class _NSCCState(nscc.FlowState):
+    tick: int = 0
+
+
+_law_of_nscc, _increase_of_swift, _decrease_of_swift = NSCC.source_law, Swift.source_law, Swift.decrease_law
+
+
+def _begins_tick(flow: Any, p: Params, env: FlowEnv) -> bool:
+    """Return whether the tick of all hosts has passed since the last ACK; the first flow deviates at tick KICK."""
+    tick = int(env.now / p.tick)
+    begins = tick > flow.tick
+    flow.tick = tick
+    if begins and tick == KICK and env.flow == 0:
+        env.window *= 1.02
+    return begins
+
+
+def _nscc_follows(flow: Any, p: Params, env: FlowEnv, share: float) -> None:
+    """Move the window and the averaged delay by a share of an RTT."""
+    flow.base = min(flow.base, env.min_rtt)
+    delay, s, marked = max(env.rtt - flow.base, 0.0), p.parts * env.packet_size, 1.0 if env.marked > 0 else 0.0
+    average = nscc.average_law(env.window, delay, env.rtt, s, marked, flow.average, p)
+    flow.average = max(flow.average + share * (average - flow.average), 0.0)
+    target = _law_of_nscc(env.window, delay, env.rtt, s, marked, flow.average, p)
+    nscc.send_with(env.window + share * (target - env.window), flow, p, env)
+
+
+def _nscc_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Follow the law at each ACK, or once per tick."""
+    if p.tick == 0.0:
+        _nscc_follows(flow, p, env, (env.delivered - flow.delivered) / env.window)
+        flow.delivered = 1.0 * env.delivered
+    elif _begins_tick(flow, p, env):
+        _nscc_follows(flow, p, env, 1.0)
+
+
+def _swift_at_ticks(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Change the window once per tick."""
+    if _begins_tick(flow, p, env):
+        R, s = p.hop_scaling * header.links, 1.0 * env.packet_size
+        if env.rtt >= swift.target(env.window, R, s, p):
+            swift.send_with(_decrease_of_swift(env.window, R, env.rtt, 1e300, s, p), p, env)
+        else:
+            swift.send_with(_increase_of_swift(env.window, R, env.rtt, s, p), p, env)
+
+
+@dataclass(frozen=True)
+class _SwiftAtTicks(Swift):
+    tick: float = 0.0
+
+    FlowState = _SwiftState
+
+    def params(self) -> dict[str, float]:
+        return {"tick": self.tick, **super().params()}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {**super().flow_hooks(), "on_ack": _swift_at_ticks}
+
+
+@dataclass(frozen=True)
+class _FollowingNSCC(NSCC):
+    parts: float = 1.0  # packets for which laws have one
+    tick: float = 0.0
+
+    FlowState = _NSCCState
+
+    def params(self) -> dict[str, float]:
+        return {"parts": self.parts, "tick": self.tick, **super().params()}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {**super().flow_hooks(), "on_ack": _nscc_on_ack}
+
+
+def _at_rest(loop: Any, network: Network, computed: LimitCycle) -> LimitCycle:
+    """Return the point of rest of runs with hosts that act at ticks 2 % more than an RTT apart.
+
+    The multiplier is that of a deviation of the first window by 2 %, as the mean decay over DECAY ticks.
+    """
+    tick = 1.02 * computed.period
+    (name,) = (name for name in parameter_names(loop) if name.split(".")[-1] == "tick")
+    loop = with_parameter(loop, name, tick)
+    run = packet.simulate(Scenario(network, loop, ROUNDS * tick), tick, record=["env.window"])
+    queue = run.queue.to_numpy()[KICK - 100 : KICK - 10, 0]
+    windows = run.data["env.window"].to_numpy()[KICK + 1 :]
+    difference = windows[:, 0] - windows[:, 1]
+    decay = abs(float(difference[DECAY] / difference[0])) ** (1.0 / DECAY)
+    mean = float(queue.mean())
+    return replace(
+        computed,
+        period=float(network.rtts[0]) + 8.0 * mean / float(network.capacities[0]),
+        mean=mean,
+        amplitude=0.5 * float(np.ptp(queue)),
+        multipliers=np.array([decay], dtype=complex),
+    )
+
+
+def _swift(host: type, parts: int, share: float, **values: Any) -> Change:
+    """Return a change to packets of 4000/parts bytes, with an increase per RTT of a share of 4000 bytes."""
+
+    def changed(loop: Any, network: Network) -> Case:
+        known = {name: getattr(loop, name) for name in ("base_target", "hop_scaling", "fs_range")} | values
+        scaled = {"ai": share * parts, "fs_min_cwnd": 0.1 * parts, "fs_max_cwnd": 100.0 * parts}
+        hosts = host(**known, **scaled, min_cwnd=0.01 * parts)
+        return hosts, with_packets(lambda _: 4000 // parts)(hosts, network)[1]
+
+    return changed
+
+
+def _twenty_flows(loop: Any, network: Network) -> Case:
+    """Return Swift with small increases and a target that hardly depends on windows, on a link with twenty flows."""
+    network = Network.dumbbell("200 Gb/s", [10e-6] * 20, packet_size=4000)
+    return _swift(Swift, 1, 0.1, base_target="30 us", hop_scaling=0.0, fs_range="5 us")(loop, network)
+
+
+def _late_flow(case: data_center_cycles.Case) -> Callable[[Any, Network, LimitCycle], LimitCycle]:
+    """Return a measurement of packet runs of a case, in which one flow starts late."""
+
+    def measure(loop: Any, network: Network, computed: LimitCycle) -> LimitCycle:
+        period, queue, ratio = data_center_cycles.measured(case, computed.period)
+        swing = 0.5 * float(np.ptp(queue))
+        return replace(computed, period=period, amplitude=swing, multipliers=np.array([ratio], dtype=complex))
+
+    return measure
+
+
+TEN_FLOWS = data_center_cycles.swift(10)
+
+
+def _small_nscc(loop: Any, network: Network) -> Case:
+    """Return hosts that follow the law of NSCC for packets of 4096 bytes, with packets of 64 bytes."""
+    marks = StepMarking(threshold=0.2 * 150e3 / 64, packet_size=64)
+    hosts = _FollowingNSCC(parts=64.0)
+    return read_protocol({"flows": hosts, "links": marks}), with_packets(lambda _: 64)(hosts, network)[1]
+
+
 EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {
     "TIMELY": (
         Experiment(
@@ -405,6 +558,55 @@ EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {
             "discrete time",
             _copa(1, "960 Mb/s"),
             packets=lambda _, network: (_CopaOncePerRTT(delta=0.02), network),
+            times=("discrete",),
+        ),
+    ),
+    "Swift": (
+        Experiment(
+            "with ten flows, one of which starts late, and packets ten times smaller",
+            "differences of flows in these runs are below the noise of windows of one or two packets",
+            lambda *_: (TEN_FLOWS.loop, TEN_FLOWS.network(TEN_FLOWS.size)),
+            measure=_late_flow(TEN_FLOWS),
+            times=("continuous",),
+        ),
+        Experiment(
+            "with 20 flows, increases of a tenth of a packet and a target that hardly depends on windows",
+            "windows of one or two packets grow by a packet per RTT, and hosts with other windows have other targets; "
+            "the solution is that of many hosts with small increases and equal targets",
+            _twenty_flows,
+            packets=_swift(Swift, 40, 0.1, base_target="30 us"),
+            times=("continuous",),
+        ),
+        Experiment(
+            "of the point of rest with hosts that act at the same ticks, and increases and packets that are small",
+            "hosts reduce windows at different times of an RTT, and not at the same time as in discrete time, where "
+            "they come to rest",
+            _swift(Swift, 1, 0.02),
+            packets=_swift(_SwiftAtTicks, 40, 0.02),
+            measure=_at_rest,
+            times=("discrete",),
+        ),
+    ),
+    "NSCC": (
+        Experiment(
+            "with hosts that follow the law at each ACK, and packets 64 times smaller",
+            "hosts add increases after eight packets and reduce windows once per RTT, which the fluid averages over "
+            "the RTT; and windows of 16 packets",
+            packets=_small_nscc,
+            times=("continuous",),
+        ),
+        Experiment(
+            "with a flow that starts late, and packets 16 times smaller",
+            "differences of flows are below the noise of windows of 16 packets",
+            measure=_late_flow(data_center_cycles.nscc(4)),
+            times=("continuous",),
+        ),
+        Experiment(
+            "of the point of rest with hosts that act at the same ticks, and packets 64 times smaller",
+            "hosts change windows at different times of an RTT, and not at the same time as in discrete time, where "
+            "they come to rest",
+            packets=_small_nscc,
+            measure=_at_rest,
             times=("discrete",),
         ),
     ),

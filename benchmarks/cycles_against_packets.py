@@ -71,9 +71,13 @@ def standard_error(cycle: LimitCycle) -> float | None:
 
 
 def deviations(computed: LimitCycle, runs: LimitCycle) -> list[float | None]:
-    """Return the deviations of period and amplitude [%] and of the modulus of the multiplier."""
-    pairs = [(computed.period, runs.period), (computed.amplitude, runs.amplitude)]
-    found = [100.0 * (mine / theirs - 1.0) if isfinite(mine) and theirs > 0.0 else None for mine, theirs in pairs]
+    """Return the deviations of period and amplitude [%] and of the modulus of the multiplier.
+
+    The deviation of the amplitude of a point of rest is a share of the mean queue.
+    """
+    scale = runs.mean if computed.amplitude == 0.0 else runs.amplitude
+    pairs = [(computed.period - runs.period, runs.period), (computed.amplitude - runs.amplitude, scale)]
+    found = [100.0 * float(each / size) if isfinite(each) and size > 0.0 else None for each, size in pairs]
     sizes = [modulus(computed), modulus(runs)]
     return [*found, sizes[0] - sizes[1] if sizes[0] is not None and sizes[1] is not None else None]
 
