@@ -32,7 +32,7 @@ from ecc.network.network import Flow, Network, from_table, tables_in, to_table
 from ecc.queues import Trimming, all_disciplines
 from ecc.traffic.workload import KINDS, Tmix, Workload
 
-__all__ = ["MAX_SAMPLED_QUEUES", "Scenario", "notes_at_end", "notes_on_queues", "tables_of"]
+__all__ = ["MAX_SAMPLED_QUEUES", "Scenario", "notes_at_end", "notes_on_queues", "notes_on_unfinished", "tables_of"]
 
 
 @check_arguments
@@ -642,6 +642,25 @@ def notes_at_end(scenario: Scenario, time: NDArray[np.float64], rate: NDArray[np
         return (
             f"how the run ended could not be compared with the equilibrium of {_label_of(scenario.protocol)}: {cause}",
         )
+
+
+def notes_on_unfinished(has_started: NDArray[np.bool_], has_completed: NDArray[np.bool_]) -> tuple[str, ...]:
+    """Return a note if flows of finite size started but did not finish in a run.
+
+    Parameters
+    ----------
+    has_started : ndarray of bool, shape (n,)
+        Whether each flow or transfer has a finite size and started before the end of the run.
+    has_completed : ndarray of bool, shape (n,)
+        Whether all of its data arrived.
+    """
+    count = int((has_started & ~has_completed).sum())
+    if not count:
+        return ()
+    return (
+        f"{count:,} of {int(has_started.sum()):,} flows of finite size did not finish in the run; completion times and "
+        "slowdowns leave them out",
+    )
 
 
 def notes_on_queues(scenario: Scenario) -> tuple[str, ...]:

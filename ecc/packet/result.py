@@ -20,7 +20,7 @@ from ecc.packet.transfers import Transfers
 from ecc.packet.twin import PythonEngine
 from ecc.queues import Policer
 from ecc.results.trajectory import Trajectory
-from ecc.scenario import Scenario, notes_at_end, notes_on_queues
+from ecc.scenario import Scenario, notes_at_end, notes_on_queues, notes_on_unfinished
 
 __all__ = ["trajectory_of"]
 
@@ -69,6 +69,7 @@ def trajectory_of(
         rows = rows[np.argsort(rows["number"])]
     words = seen.get("words", np.zeros((len(seen["time"]), 0), np.int64))
     columns = transfers.columns_of(rows)
+    has_started = (rows["size"] >= 0) & (rows["start"] < 1e12 * stats.now)
 
     def flows() -> dict[str, NDArray[Any]]:
         table = {"transfer": rows["number"].copy()} | columns()
@@ -120,6 +121,7 @@ def trajectory_of(
                 *_notes_on_headers(scenario),
                 *_notes_on_policers(scenario),
                 *notes_on_queues(scenario),
+                *notes_on_unfinished(has_started, rows["flow"]["completed"] == 1),
                 *notes_at_end(scenario, seen["time"], seen["sent"] * per_second),
             ),
         },
