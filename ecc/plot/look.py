@@ -194,7 +194,7 @@ def marker(color: str, index: int, hollow: bool = False, count: int = 1) -> dict
 
 
 def unit_for(values: ArrayLike, units: Units) -> tuple[float, str]:
-    """Return (factor, name) of the largest unit in which the largest value is >= 1.
+    """Return (factor, name) of the largest unit in which the largest value is >= 1; the base unit if all are 0.
 
     Parameters
     ----------
@@ -206,6 +206,8 @@ def unit_for(values: ArrayLike, units: Units) -> tuple[float, str]:
     finite = np.abs(np.asarray(values, dtype=float))
     finite = finite[np.isfinite(finite)]
     top = float(finite.max()) if finite.size else 0.0
+    if top == 0.0:
+        return next((unit for unit in units if unit[0] == 1.0), units[-1])
     return next((unit for unit in units if top >= unit[0]), units[-1])
 
 

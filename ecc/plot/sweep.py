@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import product
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,10 @@ MAX_CURVES = 5
 _LOGARITHMIC = 30.0  # ratio of the ends of an axis from which it is logarithmic
 _TICKS = 20  # maximum number of values of an axis of a map that each have a tick, at equal distances
 _UNITS = {"bytes": SIZE, "bit/s": RATE, "s": TIME}
-_PANEL = {False: 190, True: 260}  # height of a panel in pixels, of curves and of a map
+_PANEL = {False: 240, True: 300}  # height of a panel in pixels, of curves and of a map
+_MIN_HEIGHT = 420  # pixels
+_TITLE, _NOTE, _Y_TITLE = 40, 54, 24  # maximum characters of a line: of the title and note on a phone, of a y title
+_QUANTITY = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?( ?[A-Za-zµ%/]+)?")
 
 
 @check_arguments(gaps=True)
@@ -31,12 +35,14 @@ def sweep_figure(
     panels: Mapping[str, ArrayLike],
     half_widths: Mapping[str, ArrayLike] | None = None,
     title: str = "",
+    note: str = "",
 ) -> go.Figure:
     """Return a figure of a sweep over one or two settings, with one panel for each metric.
 
     With one axis, a panel has one curve. With two, it has a curve for each value of the shorter axis if this axis has
     at most 5 values, and is a map of colors otherwise. An axis of texts, for example "10 Mb/s", has equal distances
-    between its values. An axis of positive numbers is logarithmic if its ends differ by a factor of 30 or more.
+    between its values. An axis of names, for example of protocols, has bars instead of curves. An axis of positive
+    numbers is logarithmic if its ends differ by a factor of 30 or more.
 
     Parameters
     ----------
@@ -49,6 +55,8 @@ def sweep_figure(
         Title of a metric -> half-width of the confidence interval of each value, in the same shape. Curves have them as
         bars, and maps have them in the texts under the pointer.
     title : str, optional
+    note : str, optional
+        Remark below the title, for example the number of runs in a mean.
 
     Returns
     -------
@@ -79,8 +87,9 @@ def sweep_figure(
         if np.shape(values) != shape:
             raise ValueError(f"values of {shown(name)} must have the shape {shape} of the axes, got {np.shape(values)}")
     is_map = len(axes) == 2 and min(shape) > MAX_CURVES
-    fig = figure(title=title, height=90 + _PANEL[is_map] * len(panels))
-    fig.update_layout(hovermode="closest" if is_map else "x unified")
+    fig = figure(height=max(_MIN_HEIGHT, 90 + _PANEL[is_map] * len(panels)))
+    fig.update_layout(hovermode="closest" if is_map else "x unified", barmode="group", bargap=0.3)
+    _add_heading(fig, title, note)
     for row, (name, values) in enumerate(panels.items()):
         data = np.asarray(values, dtype=float)
         spread = np.asarray(half_widths[name], dtype=float) if name in half_widths else None
@@ -90,6 +99,15 @@ def sweep_figure(
         domain = (top - 0.86 / len(panels), top)
         (_map if is_map else _curves)(fig, (row, len(panels)), axes, scaled, label, domain)
     return fig
+
+
+def _add_heading(fig: go.Figure, title: str, note: str) -> None:
+    """Draw the title and the note in lines that fit a phone."""
+    titles, notes = wrap(title, _TITLE), wrap(note, _NOTE)
+    if titles or notes:
+        text = "<br>".join([*titles, *(f'<span style="font-size:12px">{line}</span>' for line in notes)])
+        fig.update_layout(title={"text": text, "yref": "container", "y": 1.0, "yanchor": "top", "pad": {"t": 10}})
+        fig.update_layout(margin_t=26 + 19 * len(titles) + 16 * len(notes))
 
 
 def _unit(name: str, values: NDArray[np.float64]) -> tuple[float, str]:
@@ -118,6 +136,12 @@ def _setting_axis(name: str, values: Sequence[Any], has_texts: bool) -> dict[str
 def _has_texts(values: Sequence[Any], is_map: bool) -> bool:
     """Return True if an axis has its values as texts: some are texts, or the axis of a map has few values."""
     return any(isinstance(value, str) for value in values) or (is_map and len(values) <= _TICKS)
+
+
+def _are_names(values: Sequence[Any]) -> bool:
+    """Return True if an axis has texts other than quantities, between which no line has a meaning."""
+    texts = [part for value in values if isinstance(value, str) for part in value.split(", ")]
+    return not all(_QUANTITY.fullmatch(text.strip()) for text in texts)
 
 
 def _places(values: Sequence[Any], has_texts: bool) -> list[Any]:
@@ -158,21 +182,27 @@ def _curves(
         names = [f"{name} = {level if isinstance(level, str) else format(level, '.6g')}" for level in levels]
     numbers = values + (0.0 if spread is None else np.nan_to_num(spread))
     has_texts = _has_texts(x, is_map=False)
-    anchors = _add_axes(fig, *place, _setting_axis(x_name, x, has_texts), axis(label, values=numbers), domain)
+    y_axis = axis("<br>".join(wrap(label, _Y_TITLE, break_long_words=False)), values=numbers)
+    anchors = _add_axes(fig, *place, _setting_axis(x_name, x, has_texts), y_axis, domain)
     for k, (name, color) in enumerate(zip(names, colors(len(names)), strict=True)):
-        fig.add_scatter(
+        shared: dict[str, Any] = {
             **anchors,
-            x=_places(x, has_texts),
-            y=lean(values[:, k]),
-            error_y=None if spread is None else {"type": "data", "array": lean(np.nan_to_num(spread[:, k]))},
-            name=name or label,
-            legendgroup=name,
-            showlegend=bool(name) and place[0] == 0,
-            mode="lines+markers",
-            line={"color": color, "width": 1.8},
-            marker={"size": 6},
-            hovertemplate=f"{name}{': ' if name else ''}{label} %{{y:.5g}}<extra></extra>",
-        )
+            "x": _places(x, has_texts),
+            "y": lean(values[:, k]),
+            "error_y": None if spread is None else {"type": "data", "array": lean(np.nan_to_num(spread[:, k]))},
+            "name": name or label,
+            "legendgroup": name,
+            "showlegend": bool(name) and place[0] == 0,
+            "hovertemplate": f"{name}{': ' if name else ''}{label} %{{y:.5g}}<extra></extra>",
+        }
+        if _are_names(x):
+            fig.add_bar(**shared, marker={"color": color}, offsetgroup=name)
+            fig.layout[anchors["yaxis"].replace("y", "yaxis")].rangemode = "tozero"
+        else:
+            line = {"line": {"color": color, "width": 1.8}, "marker": {"size": 6}}
+            fig.add_scatter(**shared, mode="lines+markers", **line)
+    if len(names) > 1:  # below the title of the x axis
+        fig.update_layout(margin_b=72 + 20 * len(names))
 
 
 def _map(

@@ -515,6 +515,20 @@ def test_a_sweep_over_two_axes_has_curves_for_few_values_and_a_map_for_many():
     assert sweep_figure({"a": few}, {"loss": [0.0, 1.0]}).layout.xaxis.type is None
 
 
+def test_a_sweep_over_names_has_bars_and_a_sweep_over_quantities_has_lines():
+    two = {"protocol": ["DCTCP", "HPCC"], "seed": [1, 2]}
+    bars = sweep_figure(two, {"loss": [[0.1, 0.2], [0.0, 0.0]]}, {"loss": np.full((2, 2), 0.01)}, note="a note " * 20)
+    assert [trace.type for trace in bars.data] == ["bar", "bar"] and bars.data[0].error_y.array is not None
+    assert bars.layout.yaxis.rangemode == "tozero" and bars.layout.barmode == "group"
+    assert max(map(len, re.sub("<(?!br).*?>", "", bars.layout.title.text).split("<br>"))) <= 54
+    for values in (["10 Mb/s", "1.5 Gb/s"], ["0.2, 65", "0.4, 90"], [1e6, 2e6]):
+        assert sweep_figure({"x": values}, {"loss": [0.1, 0.2]}).data[0].type == "scatter"
+    title = "99th percentile of the completion time [s]"
+    drawn = sweep_figure({"x": [1, 2]}, {title: [1e-3, 2e-3]})
+    assert drawn.layout.yaxis.title.text == "99th percentile of the<br>completion time [ms]"
+    assert sweep_figure({"x": [1, 2]}, {title: [0.0, 0.0]}).layout.yaxis.title.text.endswith(" [s]")
+
+
 def test_states_are_a_panel_above_the_series():
     drawn = states_figure(
         [0.0, 1.0, 2.0], {"rate [Mb/s]": {"rate": [1.0, 2.0, 3.0]}}, ["Startup", "Drain", "Drain"], [1.5]
