@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import signature
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,8 +33,8 @@ Span = Sequence[float] | None
 FloatArray = NDArray[np.float64]
 UNITS = {
     "bit/s": {"bit/s": 1.0, "kb/s": 1e3, "Mb/s": 1e6, "Gb/s": 1e9},
-    "bytes": {"bytes": 1.0, "kB": 1e3, "MB": 1e6},
-    "s": {"s": 1.0, "ms": 1e-3},
+    "bytes": {"bytes": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9},
+    "s": {"s": 1.0, "ms": 1e-3, "µs": 1e-6},
     "": {"": 1.0, "%": 0.01},
 }
 
@@ -56,7 +56,7 @@ class Metric:
 
 METRICS: dict[str, Metric] = {}
 OF_SWEEPS = ("flow", "flows", "link", "between")
-"""Arguments that a sweep passes to a metric; metrics that need further ones are for Python and the ledger."""
+"""Arguments that a sweep passes to all of its metrics; a metric may have other arguments of its own."""
 
 
 def metric(title: str, kind: str = "", **properties: bool) -> Callable[[Callable[..., float]], Callable[..., float]]:
@@ -93,10 +93,10 @@ def get(name: str) -> Metric:
         An unknown name.
     """
     if name not in METRICS:
-        titles = {key: candidate.title for key, candidate in METRICS.items() if not lacking(candidate, OF_SWEEPS)}
+        titles = {key: candidate.title for key, candidate in METRICS.items()}
         field = ": fields of states are series, recorded by --record" if "." in name else ""
         hint = field or nearest(name, titles)
-        known = "one of docs/reference/metrics.md" if hint else f"one of {', '.join(titles)}"
+        known = "a name that `ecc sweep --metric list` prints" if hint else f"one of {', '.join(titles)}"
         raise ValueError(f"metric must be {known}, got {name!r}{hint}")
     return METRICS[name]
 
@@ -110,7 +110,19 @@ def taken(metric: Metric, arguments: Mapping[str, Any]) -> dict[str, Any]:
     arguments : mapping
         Values by name.
     """
-    return {name: value for name, value in arguments.items() if name in signature(metric.function).parameters}
+    parameters = parameters_of(metric)
+    return {name: value for name, value in arguments.items() if name in parameters}
+
+
+def parameters_of(metric: Metric) -> dict[str, Parameter]:
+    """Return the parameters of a metric by name, except the run and its scenario.
+
+    Parameters
+    ----------
+    metric : Metric
+    """
+    parameters = signature(metric.function).parameters
+    return {name: parameters[name] for name in parameters if name not in ("run", "scenario")}
 
 
 def lacking(metric: Metric, arguments: Container[str]) -> list[str]:
@@ -122,12 +134,7 @@ def lacking(metric: Metric, arguments: Container[str]) -> list[str]:
     arguments : container of str
         Names of the available arguments.
     """
-    parameters = signature(metric.function).parameters.values()
-    needed = [
-        parameter.name
-        for parameter in parameters
-        if parameter.default is parameter.empty and parameter.name not in ("run", "scenario")
-    ]
+    needed = [name for name, parameter in parameters_of(metric).items() if parameter.default is parameter.empty]
     return [name for name in needed if name not in arguments]
 
 
@@ -179,6 +186,15 @@ def throughput(
     return payload * goodput(run, scenario, flow, between)
 
 
+@metric("total goodput", "bit/s")
+def total_goodput(
+    run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, between: Span = None
+) -> float:
+    """Sum of the goodputs of the flows of the network, or of `flows`, for example of one class."""
+    numbers = _flow_indices(scenario, flows)
+    return float(_selected(run, between, run.goodput.to_numpy()[:, numbers]).sum(axis=1).mean())
+
+
 @metric("ratio of rates")
 def share(run: Trajectory, scenario: Scenario, flow: int, of: int, between: Span = None) -> float:
     """Ratio of the mean rate of a flow to that of another."""
@@ -200,9 +216,9 @@ def fairness(run: Trajectory, scenario: Scenario, between: Span = None, flows: S
 
 
 @metric("minimum rate over the mean")
-def least_share(run: Trajectory, scenario: Scenario, between: Span = None) -> float:
-    """Minimum over the mean of the mean rates of the flows of the network, each while it is active."""
-    x = _active_rates(run, scenario, between)
+def least_share(run: Trajectory, scenario: Scenario, between: Span = None, flows: Sequence[int] | None = None) -> float:
+    """Minimum over the mean of the mean rates of the flows of the network, or of `flows`, each while it is active."""
+    x = _active_rates(run, scenario, between, flows)
     if not x.any():
         raise ValueError("least_share needs a flow that sends in the time between, got none")
     return float(x.min() / x.mean())
@@ -284,6 +300,15 @@ def highest_fair_share(
 ) -> float:
     """Maximum fair share, which is capacity / active flows and transfers, averaged over `over` samples."""
     return float(_smooth(_fair_share(run, scenario, link, between), over).max())
+
+
+@metric("share of the time with an active flow")
+def active_share(run: Trajectory, scenario: Scenario, between: Span = None) -> float:
+    """Share of the samples at the end of which a flow or transfer is active."""
+    ends = run.flows["finish"].to_numpy(float).copy()
+    stops = [np.nan if flow.stop is None else flow.stop for flow in scenario.network.flows]
+    ends[: len(stops)] = np.fmin(ends[: len(stops)], stops)
+    return float((_active_counts(run, ends, between) > 0).mean())
 
 
 @metric("share of the time that the flow is bottlenecked at the link")
@@ -413,6 +438,40 @@ def mean_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span
     return float(_selected(run, between, queue.to_numpy()[:, link]).mean())
 
 
+@metric("swing of the queue", "bytes")
+def queue_swing(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Peak of the queue of a link minus its minimum at the ends of samples."""
+    return peak_queue(run, scenario, link, between) - float(
+        _selected(run, between, run.queue.to_numpy()[:, link]).min()
+    )
+
+
+@metric("mean queueing delay of the link", "s")
+def link_delay(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Mean queue of a link over its capacity: the mean wait in a link with one queue and a constant capacity."""
+    return 8.0 * mean_queue(run, scenario, link, between) / float(scenario.network.links[link].capacity)
+
+
+@metric("mean queueing delay", "s")
+def queueing_delay(
+    run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, between: Span = None
+) -> float:
+    """Mean RTT minus propagation, of the flows of the network or of `flows`, over their samples; see `round_trip`.
+
+    In packet runs it includes the transmission of the packet and of its ACK. With several queues at a link
+    it is the delay of the queues that the flows use.
+    """
+    return float(_queueing_delays(run, scenario, flows, between).mean())
+
+
+@metric("99th percentile of the queueing delay", "s")
+def p99_queueing_delay(
+    run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, between: Span = None
+) -> float:
+    """99th percentile of the queueing delay of flows; see `queueing_delay`."""
+    return float(np.quantile(_queueing_delays(run, scenario, flows, between), 0.99))
+
+
 @metric("mean round-trip time", "s")
 def round_trip(
     run: Trajectory, scenario: Scenario, flow: int = 0, link: int | None = None, between: Span = None
@@ -477,7 +536,7 @@ def queue_drain_time(
     return 0.0 if not len(late) else float(time[inside][late[-1]]) - after if late[-1] + 1 < inside.sum() else np.inf
 
 
-@metric("share of the time with a shorter queue")
+@metric("share of the time with a shorter queue", needs_histogram=True)
 def queue_below(run: Trajectory, scenario: Scenario, packets: float, link: int = 0) -> float:
     """Share of the time, from `histogram_from` on, with fewer than `packets` packets in the queue."""
     return float(run.queue_below(packets * _packet_size(scenario))[link])
@@ -519,12 +578,38 @@ def dropped_anywhere(run: Trajectory, scenario: Scenario) -> float:
 # ---- transfers -------------------------------------------------------------------------------------------
 
 
+@metric("unfinished flows", selects_starts=True)
+def unfinished(
+    run: Trajectory,
+    scenario: Scenario,
+    flows: Sequence[int] | None = None,
+    sizes: Sequence[float] | None = None,
+    between: Span = None,
+) -> float:
+    """Number of flows and transfers of finite size that start and do not finish in the run, or that of `flows`.
+
+    Completion times and slowdowns leave them out: if it is not 0, their means and percentiles are too small.
+    """
+    rows, _ = _rows(run, flows, sizes, between)
+    has_started = rows["size"].notna() & (rows["start"] < float(run.data["time"][-1]))
+    return float((has_started & rows["completion_time"].isna()).sum())
+
+
 @metric("mean completion time", "s", selects_starts=True)
 def mean_completion_time(
-    run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
+    run: Trajectory,
+    scenario: Scenario,
+    sizes: Sequence[float] | None = None,
+    between: Span = None,
+    flows: Sequence[int] | None = None,
 ) -> float:
-    """Mean completion time of the completed transfers of the workload, optionally in ranges of sizes and starts."""
-    return float(_completed(run, scenario, sizes, between)["completion_time"].mean())
+    """Mean completion time of the completed transfers of the workload, or of `flows`; without a workload of all flows.
+
+    `sizes` is a range of sizes [bytes].
+    """
+    if flows is None and scenario.workload is not None:
+        flows = run.transfers.index.tolist()
+    return float(_completed(run, flows, sizes, between)["completion_time"].mean())
 
 
 @metric("median completion time", "s", selects_starts=True)
@@ -565,48 +650,87 @@ def p99_completion_time(
 
 @metric("mean slowdown", selects_starts=True)
 def mean_slowdown(
-    run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
+    run: Trajectory,
+    scenario: Scenario,
+    sizes: Sequence[float] | None = None,
+    between: Span = None,
+    flows: Sequence[int] | None = None,
 ) -> float:
-    """Mean slowdown of completed flows in packet runs: completion time over that of the same flow alone."""
-    return float(_slowdowns(run, sizes, between).mean())
+    """Mean slowdown of completed flows in packet runs: completion time over that of the same flow alone.
+
+    `flows` selects flows, and `sizes` a range of sizes [bytes].
+    """
+    return float(_slowdowns(run, flows, sizes, between).mean())
+
+
+@metric("median slowdown", selects_starts=True)
+def median_slowdown(
+    run: Trajectory,
+    scenario: Scenario,
+    flows: Sequence[int] | None = None,
+    sizes: Sequence[float] | None = None,
+    between: Span = None,
+) -> float:
+    """Median slowdown of completed flows; see `mean_slowdown`."""
+    return float(_slowdowns(run, flows, sizes, between).quantile(0.5))
+
+
+@metric("95th percentile of the slowdown", selects_starts=True)
+def p95_slowdown(
+    run: Trajectory,
+    scenario: Scenario,
+    flows: Sequence[int] | None = None,
+    sizes: Sequence[float] | None = None,
+    between: Span = None,
+) -> float:
+    """95th percentile of the slowdown of completed flows; see `mean_slowdown`."""
+    return float(_slowdowns(run, flows, sizes, between).quantile(0.95))
 
 
 @metric("99th percentile of the slowdown", selects_starts=True)
 def p99_slowdown(
-    run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
+    run: Trajectory,
+    scenario: Scenario,
+    sizes: Sequence[float] | None = None,
+    between: Span = None,
+    flows: Sequence[int] | None = None,
 ) -> float:
     """99th percentile of the slowdown of completed flows; see `mean_slowdown`."""
-    return float(_slowdowns(run, sizes, between).quantile(0.99))
+    return float(_slowdowns(run, flows, sizes, between).quantile(0.99))
 
 
-def _slowdowns(run: Trajectory, sizes: Sequence[float] | None, between: Span) -> pd.Series:
+def _slowdowns(run: Trajectory, flows: Sequence[int] | None, sizes: Sequence[float] | None, between: Span) -> pd.Series:
     if "ideal_time" not in run.flows:
         raise ValueError("run must be a packet run for slowdowns, whose flows have an ideal_time")
-    rows = _ended(run.flows, sizes, between)
+    rows = _completed(run, flows, sizes, between)
     return rows["completion_time"] / rows["ideal_time"]
 
 
 def _completion_quantile(
     run: Trajectory, quantile: float, flows: Sequence[int] | None, sizes: Sequence[float] | None, between: Span
 ) -> float:
-    rows = run.flows if flows is None else run.flows[run.flows.index.isin(list(flows))]
-    return float(_ended(rows, sizes, between)["completion_time"].quantile(quantile))
+    return float(_completed(run, flows, sizes, between)["completion_time"].quantile(quantile))
 
 
-def _completed(run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None, between: Span) -> pd.DataFrame:
-    """Return the rows of completed transfers of the workload, in ranges of sizes [bytes] and starts [s]."""
-    return _ended(run.flows.iloc[scenario.network.n_flows :], sizes, between)
-
-
-def _ended(rows: pd.DataFrame, sizes: Sequence[float] | None, between: Span) -> pd.DataFrame:
-    """Return the rows of completed flows in ranges of sizes [bytes] and starts [s]; refuse an empty result."""
-    which = ""
+def _rows(
+    run: Trajectory, flows: Sequence[int] | None, sizes: Sequence[float] | None, between: Span
+) -> tuple[pd.DataFrame, str]:
+    """Return the rows of `run.flows` in ranges of sizes [bytes] and starts [s], and the words for these ranges."""
+    rows, which = run.flows if flows is None else run.flows[run.flows.index.isin(list(flows))], ""
     if sizes is not None:
         rows = rows[(rows["size"] >= sizes[0]) & (rows["size"] < sizes[1])]
         which += f" with a size from {sizes[0]:g} to {sizes[1]:g} bytes"
     if between is not None:
         rows = rows[(rows["start"] >= between[0]) & (rows["start"] < between[1])]
         which += f" with a start between {between[0]:g} and {between[1]:g} s"
+    return rows, which
+
+
+def _completed(
+    run: Trajectory, flows: Sequence[int] | None, sizes: Sequence[float] | None, between: Span
+) -> pd.DataFrame:
+    """Return the rows of completed flows and transfers in ranges of sizes and starts; refuse an empty result."""
+    rows, which = _rows(run, flows, sizes, between)
     completed = rows[np.isfinite(rows["completion_time"].to_numpy(float))]
     if not len(completed):
         raise ValueError(f"completion times need a transfer{which} that completed, got none of {len(rows)}")
@@ -807,9 +931,16 @@ def _settling(
 
 def _fair_share(run: Trajectory, scenario: Scenario, link: int, between: Span) -> FloatArray:
     """Return the capacity of a link over the active flows and transfers, all assumed to use it, at each sample."""
-    starts, ends = run.flows["start"].to_numpy(), np.nan_to_num(run.flows["finish"].to_numpy(), nan=np.inf)
-    active = [((starts < t) & (t <= ends)).sum() for t in _selected(run, between, run.data["time"].to_numpy())]
+    active = _active_counts(run, run.flows["finish"].to_numpy(float), between)
     return np.asarray(scenario.network.links[link].capacity / np.maximum(active, 1))
+
+
+def _active_counts(run: Trajectory, ends: FloatArray, between: Span) -> NDArray[np.int64]:
+    """Return the number of flows and transfers that have started, and not ended, at the end of each sample."""
+    times = _selected(run, between, run.data["time"].to_numpy())
+    starts, ends = np.sort(run.flows["start"].to_numpy(float)), np.sort(np.nan_to_num(ends, nan=np.inf))
+    counts: NDArray[np.int64] = np.searchsorted(starts, times) - np.searchsorted(ends, times)
+    return counts
 
 
 def _offered(run: Trajectory, link: int, between: Span) -> FloatArray:
@@ -890,6 +1021,13 @@ def _round_trips(
     if not len(values):
         raise ValueError(f"the flow must measure an RTT in the time between, got flow {flow}, which does not")
     return values
+
+
+def _queueing_delays(run: Trajectory, scenario: Scenario, flows: Sequence[int] | None, between: Span) -> FloatArray:
+    """Return the RTTs of flows minus their propagation, over all samples of all flows [s]."""
+    rtts = scenario.network.rtts if "idle_rtt" not in run.flows else run.flows["idle_rtt"].to_numpy(float)
+    numbers = _flow_indices(scenario, flows)
+    return np.concatenate([_round_trips(run, scenario, k, None, between, "rtt") - rtts[k] for k in numbers])
 
 
 def _round_trips_from_queues(

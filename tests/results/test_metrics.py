@@ -286,3 +286,40 @@ def test_a_sweep_over_seeds_without_random_numbers_is_noted(tmp_path, capsys):
         ecc.sweep(lambda seed, a: a * seed, grid)
     )
     assert not unused_seed(ecc.sweep(lambda a: a, {"a": [1.0, 2.0]}))
+
+
+def test_unfinished_flows_are_counted_and_noted_by_both_engines():
+    sizes = ["20 kB", "30 kB", "90 MB", None]
+    flows = [ecc.Flow([0], size=size, start=0.1 * k) for k, size in enumerate(sizes)] + [ecc.Flow([0], 5.0, size=9)]
+    scenario = ecc.Scenario(ecc.Network([ecc.Link("10 Mb/s", "1 ms", "30 kB")], flows), NewReno(), 2.0)
+    for simulate in (ecc.packet.simulate, ecc.fluid.simulate):
+        run = simulate(scenario)
+        assert value("unfinished", run, scenario) == value("unfinished", run, scenario, flows=[2]) == 1.0
+        assert value("unfinished", run, scenario, sizes=(0, 1e6)) == 0.0
+        assert value("unfinished", run, scenario, between=(0.0, 0.15)) == 0.0
+        assert "1 of 3 flows of finite size did not finish in the run" in "; ".join(run.notes)
+        mean = run.flows["completion_time"].iloc[:2].mean()
+        assert value("mean_completion_time", run, scenario) == pytest.approx(mean)
+    alone = ecc.Scenario(ecc.Network(scenario.network.links, flows[:2]), NewReno(), 2.0)
+    run = ecc.packet.simulate(alone)
+    assert run.notes == () and value("active_share", run, alone, between=(1.0, 2.0)) == 0.0
+    assert value("active_share", run, alone, between=(0.0, 0.1)) == 1.0
+
+
+def test_delays_goodputs_and_swings_of_one_queue_agree():
+    flows = [ecc.Flow([0], packet_size=1500, access_delay="1 ms"), ecc.Flow([0], packet_size=1500)]
+    network = ecc.Network([ecc.Link("10 Mb/s", "5 ms", buffer="30 kB")], flows)
+    scenario = ecc.Scenario(network, {"flows": NewReno(), "links": DropTail()}, 5.0)
+    run, late = ecc.packet.simulate(scenario, sample=0.01), (2.0, 5.0)
+    both = value("total_goodput", run, scenario, between=late)
+    assert both == pytest.approx(10e6, rel=0.01)
+    shares = [value("goodput", run, scenario, flow=k, between=late) for k in (0, 1)]
+    assert value("total_goodput", run, scenario, flows=[1], between=late) == pytest.approx(shares[1])
+    assert both == pytest.approx(sum(shares))
+    delay = value("queueing_delay", run, scenario, between=late)
+    assert value("link_delay", run, scenario, between=late) == pytest.approx(delay, rel=0.1)
+    assert delay < value("p99_queueing_delay", run, scenario, between=late) < 1.1 * 8.0 * 30e3 / 10e6
+    inside = slice(2.001, None)
+    swing = float(run.queue_max.sel(time=inside).max() - run.queue.sel(time=inside).min())
+    assert value("queue_swing", run, scenario, between=late) == swing > 5e3
+    assert value("least_share", run, scenario, flows=[1], between=late) == 1.0
