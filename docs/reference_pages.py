@@ -5,14 +5,13 @@
 
 import ast
 import re
-from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 
 from ecc._support.display import number_text
 from ecc.cli.sweep import DEFAULT_METRICS
 from ecc.contract import protocol
-from ecc.results.metrics import METRICS, OF_SWEEPS, lacking
+from ecc.results.metrics import METRICS, OF_SWEEPS, lacking, parameters_of
 
 HERE = Path(__file__).parent
 TYPES = {"double": "float", "int64_t": "int"}
@@ -24,30 +23,39 @@ def metrics() -> str:
         "# Metrics of `ecc sweep`",
         "",
         "`--metric NAME`, as often as wanted; without it these: "
-        f"{', '.join(f'`{name}`' for name in DEFAULT_METRICS)}. Each is computed over the time `--between BEGIN:END`, "
+        f"{', '.join(f'`{name}`' for name in DEFAULT_METRICS)}. `ecc sweep --metric list` prints all names. "
+        "Each metric is computed over the time `--between BEGIN:END`, "
         "such as `10:30` (seconds) or `5ms:20ms`; the default is the last half of the run. Completion times and "
         "slowdowns are those of the flows that start in this time, by default of all. `--flow K` and `--link K` choose "
-        "the flow and the link (default 0), `--flows 0,2,5-9` the flows that are compared (default: all). A metric "
-        "that cannot be computed for a run fails alone: the table has the others and the reason.",
+        "the flow and the link (default 0), `--flows 0,2,5-9` the flows of metrics of several flows (default: all). A "
+        "metric that cannot be computed for a run fails alone: the table has the others and the reason.",
         "",
-        "| name | unit | of | meaning |",
+        "A metric may have arguments of its own, which override these options:",
+        "",
+        "| notation | meaning |",
+        "|---|---|",
+        "| `--metric fairness:1-10` | indices of flows, or of the flow or link of a metric that takes one |",
+        "| `--metric p99_slowdown:sizes=0:100kB` | sizes from the first to below the second, in bytes |",
+        "| `--metric queue_found:link=1:quantile=0.99` | several arguments |",
+        "",
+        "An argument in **bold** is required. Numbers without a unit are in s, bytes and bit/s.",
+        "",
+        "| name | unit | arguments | meaning |",
         "|---|---|---|---|",
     ]
     for name, one in METRICS.items():
-        given = {
-            key: value for key, value in signature(one.function).parameters.items() if key not in ("run", "scenario")
-        }
-        if not lacking(one, OF_SWEEPS):
-            of = " and ".join(key for key in ("flow", "flows", "link") if key in given) or "all"
-            meaning = " ".join(str(one.function.__doc__).split())
-            for key, value in given.items():
-                if key not in OF_SWEEPS and f"`{key}`" in meaning:
-                    meaning += f" `{key}` is {number_text(value.default)}."
-            lines.append(f"| `{name}` | {one.kind or '1'} | {of} | {meaning} |")
+        required = lacking(one, OF_SWEEPS)
+        taken = ", ".join(f"**`{key}`**" if key in required else f"`{key}`" for key in parameters_of(one))
+        meaning = " ".join(str(one.function.__doc__).split())
+        for key, value in parameters_of(one).items():
+            if key not in OF_SWEEPS and isinstance(value.default, int | float):
+                meaning += f" `{key}` is {number_text(value.default)}."
+        lines.append(f"| `{name}` | {one.kind or '1'} | {taken} | {meaning} |")
     lines += [
         "",
         "Rates, queues, losses and RTTs are averages over samples (`--sample`); peaks of queues and of RTTs are "
-        "exact in packet runs. Those of transfers and connections need a workload. In Python, "
+        "exact in packet runs. Those of connections need a workload. Completion times and slowdowns leave out flows "
+        "that do not finish in the run: the table then has a column `unfinished` and a note. In Python, "
         "`ecc.metrics.percentiles` returns percentiles of delays, completion times or slowdowns for each class of "
         "flows, and [`ecc.sweep`](ecc.md) takes any function as its metrics.",
     ]

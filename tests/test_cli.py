@@ -150,14 +150,13 @@ def test_help_does_not_wait_for_heavy_imports():
             ["sweep", "{scenario}", "--vary", "seed=1", "--vary", "seed=2"],
             "--vary must name each path once, got seed 2",
         ),
-        (["sweep", "{scenario}", "--zip", "seed=1,2", "--zip", "duration=3"], "as many values for each path, got 2 of"),
+        (
+            ["sweep", "{scenario}", "--zip", "seed=1,2", "--zip", "duration=3,4,5"],
+            "for each path, or a single one, got 2 of",
+        ),
         (["sweep", "{scenario}", "--vary", "seed=1", "--zip", "seed=2"], "--zip must not repeat a path of --vary, got"),
         (["sweep", "{scenario}", "--zip", "seed"], "--zip must be PATH=VALUES, got 'seed'"),
         (["sweep", "{scenario}", "--vary", "seed=1", "--average", "x"], "average must be one of the axes seed, got"),
-        (
-            ["sweep", "{scenario}", "--vary", "seed=1,2", "--average", "seed"],
-            "average must leave an axis, got --average",
-        ),
         (
             ["sweep", "{scenario}", "--vary", "links.7.capacity=1"],
             "got 'links.7.capacity': '7' must be a number from 0 to 0, or * for all",
@@ -172,7 +171,17 @@ def test_help_does_not_wait_for_heavy_imports():
             "--vary must have ranges as first:last:count, three numbers, got 'protocol.alpha=0.1:0.7'",
         ),
         (["sweep", "{scenario}", "--vary", "seed=1:3:x"], "--vary must have ranges as first:last:count"),
-        (["sweep", "{scenario}", "--vary", "seed=1:3:2.5"], "--vary must have a whole count >= 2"),
+        (["sweep", "{scenario}", "--vary", "seed=1:3:2.5"], "--vary must have a whole count >= 1"),
+        (["sweep", "{scenario}", "--vary", "seed=1:5:1"], "--vary must have a count >= 2 from 1 to 5"),
+        (["sweep", "{scenario}", "--vary", "protocol={{name=XCP}}"], "protocol must be an inline table of TOML, as"),
+        (
+            ["sweep", "{scenario}", "--vary", "protocol.name=NewReno", "--vary", "protocol.alpha=0.4"],
+            ' (values as protocol={name = "..."} replace the other parameters, too)',
+        ),
+        (
+            ["sweep", "{scenario}", "--vary", "seed=1", "--label", "lost=a"],
+            "label must be NAME=TEXT with one of the names",
+        ),
         (
             ["sweep", "{scenario}", "--vary", "seed=1", "--metric", "joy"],
             "metric must be one of rate, goodput, ",
@@ -185,6 +194,24 @@ def test_help_does_not_wait_for_heavy_imports():
             ["sweep", "{scenario}", "--vary", "seed=1", "--metric", "mean_que"],
             "got 'mean_que': did you mean mean_queue",
         ),
+        *[
+            (["sweep", "{scenario}", "--vary", "seed=1", "--metric", metric], message)
+            for metric, message in {
+                "settling_time": "got 'settling_time', which takes after",
+                "settling_time:after=x": "after must be a number with a unit such as s, got 'x'",
+                "fairness:1-x": "flows must be indices, as 0,2,5-9, got '1-x'",
+                "fairness:7": "flows must be from 0 to",
+                "rate:1,2": "flow must be a whole number from 0 to 999,999, got '1,2'",
+                "dropped_anywhere:1": "metric dropped_anywhere takes no flow or link, got",
+                "loss:flow=1": "metric loss takes each of link, between once, got flow in 'loss:flow=1'",
+                "lowest_rate:over=0": "over must be a number of samples >= 1, got '0'",
+                "mean_slowdown:sizes=9": "sizes must be SMALLEST:ABOVE, as 0:100kB, got '9'",
+                "mean_slowdown:sizes=9:3": "sizes must have SMALLEST < ABOVE, got '9:3'",
+                "queue_found:quantile=1.5": "quantile must be from 0 to 1, got '1.5'",
+                "overload_time:by=-1": "by must be a finite number >= 0, got '-1'",
+                "mean_queue:between=1:900": "between must be in 0:",
+            }.items()
+        ],
         (["stability", "rcp-1", "--rtt", "0.1"], "got 'rcp-1': did you mean RCP?"),
         (["stability", "tcp", "--rtt", "0.1"], "got 'tcp': did you mean MaxNet, NewReno, Compound, Vegas or FAST?"),
         (["stability", "cubik", "--rtt", "0.1"], "got 'cubik': did you mean CUBIC?"),
@@ -206,13 +233,18 @@ def test_bad_input_is_one_line_on_standard_error(arguments, message, scenario, t
     assert message in output.err
 
 
-def test_metrics_that_are_listed_are_those_of_the_page_and_none_is_refused():
+def test_all_metrics_are_listed_by_the_message_the_page_and_the_command(capsys):
     with pytest.raises(ValueError, match="metric must be one of rate, ") as caught:
         metrics.get("joy")
     listed = str(caught.value).removeprefix("metric must be one of ").removesuffix(", got 'joy'").split(", ")
     page = (Path(__file__).parents[1] / "docs/reference/metrics.md").read_text()
-    assert listed == re.findall(r"^\| `(\w+)` \|", page, re.M)
-    assert "settling_time" in metrics.METRICS and "settling_time" not in listed
+    assert listed == re.findall(r"^\| `(\w+)` \|", page, re.M) == list(metrics.METRICS)
+    assert main(["sweep", "--metric", "list"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows if re.match(r" \w", row)] == ["metric", *listed]
+    assert any(
+        re.match(r" settling_time +settling time +s +flow, after \(required\), target, close", row) for row in rows
+    )
 
 
 @pytest.mark.parametrize(("rtt", "said"), [("100", True), ("100ms", False), ("0.1", False), ("100s", False)])
@@ -473,7 +505,75 @@ def test_a_sweep_prints_means_over_seeds_with_intervals(tmp_path, capsys):
     assert main([*command, "--average", "seed"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("lossy.toml, packet runs: mean over 3 values of seed, 95 % interval\n")
-    assert re.search(r"10 Mb/s +20 +0\.\d+ ± 0\.\d+\n", printed)
+    assert re.search(r"10 Mb/s +20 +3 +0\.\d+ ± 0\.\d+\n", printed)
+    assert main([*command[:6], "--jobs", "1", "--average", "seed", "--json"]) == 0
+    (mean,) = json.loads(capsys.readouterr().out)
+    assert mean["runs"] == 3 and mean["utilization"] == pytest.approx(means[0]["utilization"])
+
+
+def test_means_of_an_interrupted_sweep_have_the_number_of_runs(scenario, capsys, monkeypatch):
+    found = ecc.sweep(lambda **point: 1.0, {"duration": [1, 2], "seed": [1, 2]}).rename(value="utilization")
+    found["utilization"][1, 1] = float("nan")
+    found["error"] = (("duration", "seed"), [["", ""], ["", "not run"]])
+
+    def over(*arguments):
+        raise SweepInterrupted("interrupted after 3 of 4 points", found)
+
+    monkeypatch.setattr("ecc.batch.sweeps.sweep", over)
+    command = ["sweep", scenario, "--vary", "duration=1,2", "--vary", "seed=1,2", "--average", "seed"]
+    assert main([*command, "--metric", "utilization"]) == 130
+    printed = capsys.readouterr().out
+    assert "mean over up to 2 values of seed" in printed
+    assert re.search(r"^ duration +runs +utilization", printed, re.M)
+    assert re.search(r"^ 1 +2 +1 ± 0\n 2 +1 +1$", printed, re.M)
+
+
+SHORT = """
+duration = "3 ms"
+links = [{ capacity = "10 Gb/s", delay = "10 us", buffer = "500 kB" }]
+flows = [{ route = [0], size = "100 kB" }, { route = [0], size = "200 kB" }, { route = [0], size = "90 MB" }]
+protocol = { name = "Swift" }
+"""
+PAIR = '{flows={default={name="DCTCP"}},links={default={name="StepMarking",threshold=65}}}'
+
+
+def test_a_sweep_over_protocols_reports_flows_that_do_not_finish(tmp_path, capsys):
+    (tmp_path / "short.toml").write_text(SHORT)
+    command = ["sweep", str(tmp_path / "short.toml"), "--jobs", "1", "--metric", "p95_completion_time"]
+    command += ["--zip", f'protocol={PAIR},{{name="HPCC"}}', "--zip", "links.0.buffer=400 kB"]
+    assert main([*command, "--out", str(tmp_path / "a.html"), "--label", "p95_completion_time=time"]) == 0
+    printed, notes = capsys.readouterr()
+    note = "flows of finite size did not finish in 2 of 2 runs (up to 1 of them)"
+    assert notes.startswith(f"ecc: note: {note}; completion times and slowdowns leave them out\n")
+    assert re.search(r"^ protocol +links.0.buffer +time \[µs\] +unfinished flows$", printed, re.M)
+    assert re.search(r"^ DCTCP over StepMarking\(threshold = 65\) +400 kB +[\d.]+ +1$", printed, re.M)
+    page = (tmp_path / "a.html").read_text()
+    assert note[:40] in page and '"type":"bar"' in page and "DCTCP over StepMarking" in page
+    assert main([*command, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["protocol"] for row in rows] == [PAIR, '{name="HPCC"}'] and rows[1]["unfinished"] == 1
+    assert 1e-4 < rows[1]["p95_completion_time"] < 1e-3
+    (tmp_path / "short.toml").write_text(SHORT.replace(', { route = [0], size = "90 MB" }', ""))
+    assert main([*command, "--metric", "mean_queue"]) == 0
+    printed, notes = capsys.readouterr()
+    assert "unfinished" not in printed and "active" not in printed
+    assert notes.startswith(
+        "ecc: note: no flow is active in the time of the metrics, by default the last half, in 2 of"
+    )
+
+
+def test_each_metric_of_a_sweep_may_have_its_own_arguments(tmp_path, capsys):
+    (tmp_path / "short.toml").write_text(SHORT.replace("90 MB", "200 kB"))
+    metrics = ["unfinished:0-1", "p95_slowdown:sizes=0:150kB", "p95_slowdown:2", "mean_queue:between=0:100us"]
+    command = ["sweep", str(tmp_path / "short.toml"), "--vary", "seed=1", "--json", "--sample", "50us", "--flow", "1"]
+    command += ["--store", str(tmp_path / "a.sqlite")]
+    assert main([*command, *(word for metric in metrics for word in ("--metric", metric))]) == 0
+    (row,), notes = (read(text) for read, text in zip((json.loads, str), capsys.readouterr(), strict=True))
+    assert "ecc: note: --flow has no effect, as no metric takes it from there (unfinished:0-1, " in notes
+    run = ecc.packet.simulate(ecc.Scenario.from_toml(tmp_path / "short.toml"), sample=50e-6)
+    slowdowns = run.flows["completion_time"] / run.flows["ideal_time"]
+    assert [row[name] for name in metrics[:3]] == pytest.approx([0.0, slowdowns[0], slowdowns[2]])
+    assert row[metrics[3]] == pytest.approx(run.queue_mean[:2, 0].mean())
 
 
 def test_a_sweep_draws_its_figure_and_averages_seeds(tmp_path, capsys):

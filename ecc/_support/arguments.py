@@ -105,6 +105,8 @@ def unknown_key(where: str, key: object, allowed: Iterable[str]) -> str:
         Allowed keys.
     """
     names = list(allowed)
+    if not names:
+        return f"{where} has no key {shown(key)}: it takes no parameters"
     meant = nearest(key, dict.fromkeys(names, "")).removeprefix(": ")
     return f"{where} has no key {shown(key)}{f' ({meant})' if meant else ''}; allowed are {', '.join(names)}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
@@ -287,8 +288,9 @@ class ScenarioRuns:
     ----------
     scenario : mapping
         Result of `Scenario.to_dict`, or the tables of a scenario's TOML.
-    metrics : sequence of str
-        Names in `ecc.metrics`, for example "utilization" or "peak_queue".
+    metrics : sequence of str, or mapping
+        Names in `ecc.metrics`, for example "utilization" or "peak_queue"; or name of a result -> name of a metric and
+        its own arguments, which override `arguments`, for example {"share of 1": ("rate", {"flow": 1})}.
     engine : str
         "packet" or "fluid".
     sample : float or str or None
@@ -311,7 +313,7 @@ class ScenarioRuns:
     """
 
     scenario: Mapping[str, Any]
-    metrics: Sequence[str]
+    metrics: Sequence[str] | Mapping[str, tuple[str, Mapping[str, Any]]]
     engine: str = "packet"
     sample: float | str | None = None
     arguments: Mapping[str, Any] | None = None
@@ -361,25 +363,22 @@ class ScenarioRuns:
         tables = deepcopy(dict(self.scenario))
         for path, value in settings.items():
             _set_value(tables, path, value)
-        scenario = Scenario.from_dict(tables)
+        try:
+            scenario = Scenario.from_dict(tables)
+        except ValueError as error:
+            tables_of_names = [path.removesuffix(".name") for path in settings if path.endswith(".name")]
+            if tables_of_names and "has no key" in str(error):
+                example = f'{tables_of_names[0]}={{name = "..."}}'
+                raise ValueError(f"{error} (values as {example} replace the other parameters, too)") from None
+            raise
         period = scenario.sample_period(self.sample)
-        for name, count in (("link", scenario.network.n_links), ("flow", scenario.network.n_flows)):
-            index = (self.arguments or {}).get(name, 0)
-            if as_count(index, name) >= count:
-                raise ValueError(f"{name} must be from 0 to {count - 1}, got {shown(index)}")
-        for index in (self.arguments or {}).get("flows", ()):
-            if as_count(index, "flows") >= scenario.network.n_flows:
-                raise ValueError(f"flows must be from 0 to {scenario.network.n_flows - 1}, got {shown(index)}")
-        between = (self.arguments or {}).get("between")
-        if between is not None:
-            begin, end = between
-            last = scenario.n_samples(period) * period
-            if not (max(begin, 0.0) + 1e-9) // period * period + period <= min(last, end) + 1e-9:
-                allowed = f"samples of the run, which end every {period:g} s up to {last:g} s"
-                raise ValueError(f"between must hold {allowed}, got {begin:g}:{end:g} s")
-            if begin < 0.0 or end > scenario.duration + 1e-9:
-                raise ValueError(f"between must be in 0:{scenario.duration:g} s, the run, got {begin:g}:{end:g} s")
+        for arguments in (self.arguments or {}, *(overrides for _, overrides in self._chosen().values())):
+            _check_metric_arguments(arguments, scenario, period)
         return scenario
+
+    def _chosen(self) -> dict[str, tuple[str, Mapping[str, Any]]]:
+        """Return the name of each result with the name of its metric and the metric's own arguments."""
+        return dict(self.metrics) if isinstance(self.metrics, Mapping) else {name: (name, {}) for name in self.metrics}
 
     def __call__(self, **settings: Any) -> dict[str, float]:
         """Run the scenario with some settings and return the metrics of the run.
@@ -402,18 +401,18 @@ class ScenarioRuns:
         """
         from ecc.results.metrics import get, taken
 
-        chosen = {name: get(name) for name in self.metrics}
+        chosen = {name: (get(metric), overrides) for name, (metric, overrides) in self._chosen().items()}
         scenario = self.at(**settings)
         last_half = {"between": (0.5 * scenario.duration, scenario.duration)}
         arguments = dict(self.arguments or {})
-        counts = self.engine == "packet" and any(metric.needs_histogram for metric in chosen.values())
+        counts = self.engine == "packet" and any(metric.needs_histogram for metric, _ in chosen.values())
         options = {"histogram_from": (last_half | arguments)["between"][0]} if counts else dict(self.options or {})
         run = import_module(f"ecc.{self.engine}").simulate(scenario, sample=self.sample, **options)
         run.raise_if_incomplete()
         values: dict[str, float] = {}
         reasons: dict[str, str] = {}
-        for name, metric in chosen.items():
-            selected = taken(metric, arguments if metric.selects_starts else last_half | arguments)
+        for name, (metric, overrides) in chosen.items():
+            selected = taken(metric, arguments if metric.selects_starts else last_half | arguments) | dict(overrides)
             try:
                 value = float(metric.function(run, scenario, **selected))
             except (ValueError, AttributeError) as error:
@@ -442,10 +441,12 @@ class ScenarioRuns:
         from ecc.results.metrics import get, taken
 
         arguments = self.arguments or {}
-        return {
-            name: (replace(self, metrics=(name,), arguments=taken(get(name), arguments)), get(name).function)
-            for name in self.metrics
-        }
+        parts: dict[str, tuple[Any, ...]] = {}
+        for name, (metric, overrides) in self._chosen().items():
+            alone = {name: (metric, overrides)} if overrides or name != metric else (name,)
+            shared = taken(get(metric), arguments)
+            parts[name] = (replace(self, metrics=alone, arguments=shared), get(metric).function)
+        return parts
 
     def depends_on(self, **settings: Any) -> tuple[Any, ...]:
         """Return the code that a call depends on in addition to this class and its metrics: engine and protocols.
@@ -458,6 +459,25 @@ class ScenarioRuns:
         protocols = self.at(**settings).deployment.protocols
         simulate = import_module(f"ecc.{self.engine}").simulate
         return simulate, *map(type, protocols)
+
+
+def _check_metric_arguments(arguments: Mapping[str, Any], scenario: Scenario, period: float) -> None:
+    """Refuse links and flows that a scenario lacks, and a time `between` without samples or not within the run."""
+    n_links, n_flows = scenario.network.n_links, scenario.network.n_flows
+    indices = [(name, arguments[name]) for name in ("link", "flow", "of") if name in arguments]
+    for name, index in [*indices, *(("flows", flow) for flow in arguments.get("flows", ()))]:
+        count = n_links if name == "link" else n_flows
+        if as_count(index, name) >= count:
+            raise ValueError(f"{name} must be from 0 to {count - 1}, got {shown(index)}")
+    between = arguments.get("between")
+    if between is not None:
+        begin, end = between
+        last = scenario.n_samples(period) * period
+        if not (max(begin, 0.0) + 1e-9) // period * period + period <= min(last, end) + 1e-9:
+            allowed = f"samples of the run, which end every {period:g} s up to {last:g} s"
+            raise ValueError(f"between must hold {allowed}, got {begin:g}:{end:g} s")
+        if begin < 0.0 or end > scenario.duration + 1e-9:
+            raise ValueError(f"between must be in 0:{scenario.duration:g} s, the run, got {begin:g}:{end:g} s")
 
 
 def data_files(tables: Any) -> Iterator[tuple[dict[str, Any], str]]:
@@ -584,7 +604,16 @@ def _set_value(tables: Any, path: str, value: Any) -> None:
             raise ValueError(f"path must end in a key of a table, got {shown(path)}")
         if names_data_file(path):
             entry.pop(_REPLACED[last], None)
-        entry[last] = value
+        entry[last] = _inline_table(value, path) if isinstance(value, str) and value[:1] == "{" else value
+
+
+def _inline_table(text: str, path: str) -> Any:
+    """Return an inline table of TOML, for example {name = "DCTCP"}."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError as error:
+        example = '{name = "DCTCP"}'
+        raise ValueError(f"{path} must be an inline table of TOML, as {example}, got {text}: {error}") from None
 
 
 def _single_entry(entry: Any, step: str) -> Any:

@@ -31,6 +31,7 @@ __all__ = [
     "complain",
     "drawn_axes",
     "error_of_writing",
+    "in_unit",
     "is_narrow",
     "partial_path",
     "print_blocks",
@@ -44,6 +45,7 @@ __all__ = [
     "summary_tables",
     "table_of",
     "titled",
+    "value_text",
 ]
 
 
@@ -127,22 +129,87 @@ def _write_sweep_figure(found: Any, path: Path) -> None:
     if not titles:
         raise WriteError(f"{path} cannot be written: no metric could be computed")
     chosen = drawn_axes(map(str, found.dims))
-    means = sweep_means(found) if len(chosen) < len(found.dims) else found
-    together = {name: [str(other) for other in found.coords if found[other].dims == (name,)] for name in chosen}
-    axes = {", ".join(together[name]): found[name].values.tolist() for name in chosen}
+    is_mean = len(chosen) < len(found.dims)
+    means = sweep_means(found) if is_mean else found
+    axes = dict(_drawn_axis(found, name) for name in chosen)
     panels = {title: means[name].values for name, title in titles.items()}
     intervals = {
         title: means[f"{name}_interval"].values for name, title in titles.items() if f"{name}_interval" in means
     }
-    drawn = sweep_figure(axes, panels, intervals, found.attrs.get("title", ""))
+    about = [_runs_of_means(found, list(titles))] if is_mean else []
+    notes = [*about, *filter(None, [found.attrs.get("notes", "")])]
+    drawn = sweep_figure(axes, panels, intervals, found.attrs.get("title", ""), "; ".join(notes))
     with replacing(path) as part:
         part.write_text(as_html(drawn), encoding="utf-8")
 
 
-def titled(attributes: Mapping[str, str]) -> str:
-    """The title of a metric with its unit, from the attributes of its variable."""
-    unit = attributes.get("units")
-    return f"{attributes['long_name']} [{unit}]" if unit else attributes["long_name"]
+def _runs_of_means(found: Any, metrics: Sequence[str]) -> str:
+    """Words for the number of seeds in the means of a figure."""
+    counts = found[metrics].to_array().notnull().any("variable").sum("seed")
+    low, high = int(counts.min()), int(counts.max())
+    return f"mean over {high if low == high else f'{low} to {high}'} seeds, 95 % interval"
+
+
+def _drawn_axis(found: Any, name: str) -> tuple[str, list[Any]]:
+    """Title and values of an axis of a sweep; those of settings that vary together are texts with all of them."""
+    together = [str(other) for other in found.coords if found[other].dims == (name,)]
+    together = [other for other in together if len({*found[other].values.tolist()}) > 1] or together[:1]
+    title = ", ".join(found[other].attrs.get("long_name", other) for other in together)
+    columns = [found[other].values.tolist() for other in together]
+    if len(columns) == 1:
+        return title, [value_text(value) if isinstance(value, str) else value for value in columns[0]]
+    return title, [", ".join(map(value_text, values)) for values in zip(*columns, strict=True)]
+
+
+def value_text(value: Any) -> str:
+    """The value of a setting in a table or figure; an inline table is shortened to the names in it.
+
+    For example {name = "RED", limit = 50} becomes RED(limit = 50).
+    """
+    if not isinstance(value, str):
+        return f"{value:.6g}"
+    if not value.startswith("{"):
+        return value
+    import tomllib
+
+    try:
+        return _table_text(tomllib.loads(f"value = {value}")["value"])
+    except tomllib.TOMLDecodeError:
+        return value
+
+
+def _table_text(table: Any) -> str:
+    if not isinstance(table, dict):
+        return table if isinstance(table, str) else f"{table}"
+    if "name" in table:
+        settings = ", ".join(f"{key} = {_table_text(value)}" for key, value in table.items() if key != "name")
+        return f"{table['name']}({settings})" if settings else str(table["name"])
+    if {*table} == {"flows", "links"}:
+        return f"{_table_text(table['flows'])} over {_table_text(table['links'])}"
+    if {*table} == {"default"}:
+        return _table_text(table["default"])
+    return ", ".join(f"{key}: {_table_text(value)}" for key, value in table.items())
+
+
+def titled(attributes: Mapping[str, str], name: str = "") -> str:
+    """The title of a metric with its unit, from the attributes of its variable; its name without them."""
+    unit, title = attributes.get("units"), attributes.get("long_name", name)
+    return f"{title} [{unit}]" if unit else title
+
+
+def in_unit(attributes: Mapping[str, str], name: str, values: Any) -> tuple[float, str]:
+    """The factor and the title of a column in the unit that suits its values, for example ms instead of s."""
+    import numpy as np
+
+    from ecc.results.metrics import UNITS
+
+    unit = attributes.get("units", "")
+    top = float(np.nanmax(np.abs(values), initial=0.0)) if unit else 0.0
+    if unit not in UNITS or not 0.0 < top < np.inf:
+        return 1.0, titled(attributes, name)
+    factors = sorted((factor, text) for text, factor in UNITS[unit].items())
+    factor, text = max((pair for pair in factors if pair[0] <= top), default=factors[0])
+    return factor, titled({**attributes, "units": text}, name)
 
 
 TABLE_WRITERS: dict[str, Callable[[Any, Path], None]] = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ __all__ = [
     "dumbbell_or_chain",
     "indices_of",
     "linear_protocol",
+    "metric_of",
     "number_or_text",
     "pair_of",
     "pair_with_settings",
@@ -21,6 +24,7 @@ __all__ = [
     "quantity_or_none",
     "settings_of",
     "span_of",
+    "split_values",
 ]
 
 MAX_POINTS = 1_000_000
@@ -38,6 +42,23 @@ def pair_of(host: str, discipline: str, settings: Sequence[str]) -> dict[str, Pr
     return {half: protocol_of(name, halves[half]) for half, name in (("flows", host), ("links", discipline))}
 
 
+def split_values(text: str) -> list[str]:
+    """The parts of a text that commas separate, except commas in braces, brackets and quotes."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        else:
+            depth += (character in "{[") - (character in "}]")
+        if character == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
 def number_or_text(text: str) -> float | str:
     """A number where the text is one; otherwise the text, which may have a unit."""
     try:
@@ -48,6 +69,106 @@ def number_or_text(text: str) -> float | str:
 
 def quantity_or_none(text: str | None) -> float | str | None:
     return None if text is None else number_or_text(text)
+
+
+def metric_of(text: str) -> tuple[str, dict[str, Any]]:
+    """A metric and its own arguments from NAME[:INDICES][:ARGUMENT=VALUE]..., for example fairness:1-10.
+
+    INDICES are those of flows, or of the flow or link of a metric that takes one. Another example is
+    p99_slowdown:sizes=0:100kB.
+    """
+    from ecc.results.metrics import OF_SWEEPS, get, lacking, parameters_of
+
+    start, *settings = re.split(r":(?=[a-z_]+=)", text)
+    name, _, indices = start.partition(":")
+    metric = get(name)
+    parameters = parameters_of(metric)
+    if indices:
+        place = next((key for key in ("flows", "flow", "link") if key in parameters), None)
+        if place is None:
+            raise ValueError(f"metric {name} takes no flow or link, got {text!r}")
+        settings.insert(0, f"{place}={indices}")
+    arguments: dict[str, Any] = {}
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        if key not in parameters or key in arguments:
+            allowed = f"takes each of {', '.join(parameters)} once" if parameters else "takes no arguments"
+            raise ValueError(f"metric {name} {allowed}, got {key} in {text!r}")
+        arguments[key] = _READERS.get(key, _number)(value.strip(), key)
+    if lacks := lacking(metric, {*OF_SWEEPS, *arguments}):
+        example = ":".join([name, *(f"{key}=VALUE" for key in lacks)])
+        raise ValueError(f"metric must have its arguments, as {example}, got {text!r}, which takes {', '.join(lacks)}")
+    return name, arguments
+
+
+def _index(text: str, field: str) -> int:
+    if not text.isdecimal() or int(text) >= MAX_POINTS:
+        raise ValueError(f"{field} must be a whole number from 0 to {MAX_POINTS - 1:,}, got {text!r}")
+    return int(text)
+
+
+def _samples(text: str, field: str) -> int:
+    number = _index(text, field)
+    if number < 1:
+        raise ValueError(f"{field} must be a number of samples >= 1, got {text!r}")
+    return number
+
+
+def _size(text: str, field: str) -> float:
+    from ecc._support.quantity import as_size
+
+    value = number_or_text(text)
+    return 0 if value == 0.0 else as_size(value, field)
+
+
+def _sizes(text: str, field: str) -> tuple[float, float]:
+    smallest, colon, above = text.partition(":")
+    if not colon:
+        raise ValueError(f"{field} must be SMALLEST:ABOVE, as 0:100kB, got {text!r}")
+    ends = _size(smallest.strip(), field), _size(above.strip(), field)
+    if not ends[0] < ends[1]:
+        raise ValueError(f"{field} must have SMALLEST < ABOVE, got {text!r}")
+    return ends
+
+
+def _time(text: str, field: str) -> float:
+    from ecc._support.quantity import as_time
+
+    return as_time(number_or_text(text), field)
+
+
+def _rate(text: str, field: str) -> float:
+    from ecc._support.quantity import as_rate
+
+    return as_rate(number_or_text(text), field)
+
+
+def _number(text: str, field: str) -> float:
+    number = number_or_text(text)
+    if not isinstance(number, float) or not 0.0 <= number < inf:
+        raise ValueError(f"{field} must be a finite number >= 0, got {text!r}")
+    return number
+
+
+def _share(text: str, field: str) -> float:
+    share = _number(text, field)
+    if share > 1.0:
+        raise ValueError(f"{field} must be from 0 to 1, got {text!r}")
+    return share
+
+
+_READERS: dict[str, Callable[[str, str], Any]] = {
+    **dict.fromkeys(("flow", "link", "of"), _index),
+    "flows": lambda text, _: indices_of(text),
+    "between": lambda text, _: span_of(text),
+    "sizes": _sizes,
+    "over": _samples,
+    **dict.fromkeys(("after", "until"), _time),
+    **dict.fromkeys(("below", "larger"), _size),
+    "target": _rate,
+    "quantile": _share,
+}
+"""Arguments of metrics -> the function that reads their texts; others are numbers >= 0."""
 
 
 def span_of(text: str) -> tuple[float, float]:

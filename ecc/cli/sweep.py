@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from itertools import product
 from math import floor, isfinite, log10, prod
 from pathlib import Path
@@ -30,14 +30,23 @@ from ecc.cli.output import (
     complain,
     drawn_axes,
     error_of_writing,
+    in_unit,
     partial_path,
     print_items,
     print_json,
     progress_bar,
     table_of,
-    titled,
+    value_text,
 )
-from ecc.cli.parsing import MAX_POINTS, indices_of, number_or_text, quantity_or_none, span_of
+from ecc.cli.parsing import (
+    MAX_POINTS,
+    indices_of,
+    metric_of,
+    number_or_text,
+    quantity_or_none,
+    span_of,
+    split_values,
+)
 from ecc.cli.work import begin_work, end_work, show_resumed, started_workers
 
 if TYPE_CHECKING:
@@ -50,6 +59,21 @@ __all__ = ["DEFAULT_METRICS", "axis_of", "part_of_sweep", "sweep"]
 
 
 DEFAULT_METRICS = ("utilization", "fairness", "mean_queue", "peak_queue", "loss")
+
+
+def _list_metrics(names: list[str] | None) -> list[str] | None:
+    """Print all metrics and end the command if "list" is among the names."""
+    if "list" not in (names or ()):
+        return names
+    from ecc.results.metrics import METRICS, OF_SWEEPS, lacking, parameters_of
+
+    rows = []
+    for name, metric in METRICS.items():
+        required = lacking(metric, OF_SWEEPS)
+        arguments = [f"{key} (required)" if key in required else key for key in parameters_of(metric)]
+        rows.append((name, metric.title, metric.kind, ", ".join(arguments)))
+    print_items(table_of("", ("metric", "meaning", "unit", "arguments"), rows))
+    raise typer.Exit
 
 
 @app.command(
@@ -66,7 +90,8 @@ def sweep(
         typer.Option(
             metavar="PATH=VALUES",
             help="An axis: protocol.alpha=0.1,0.4 or links.0.capacity='10 Mb/s,1 Gb/s' or seed=1:10:10"
-            " (first:last:count); flows.*.packet_size is that of every flow. Once for each axis.",
+            ' (first:last:count) or protocol=\'{name="HPCC"},{name="Swift"}\'; flows.*.packet_size is that of every'
+            " flow. Once for each axis.",
         ),
     ] = None,
     zipped: Annotated[
@@ -75,7 +100,7 @@ def sweep(
             "--zip",
             metavar="PATH=VALUES",
             help="Values that vary together with those of the other --zip options: a run has the k-th value of each."
-            " Together they are one axis. For example a buffer for each capacity.",
+            " Together they are one axis. For example a buffer for each capacity. A single value holds for all runs.",
         ),
     ] = None,
     engine: Annotated[Engine, typer.Option(help="Simulation engine.")] = Engine.packet,
@@ -85,21 +110,27 @@ def sweep(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME",
-            help=f"Metric of each run; may be given again. Default: {', '.join(DEFAULT_METRICS)}. An unknown name "
-            "lists all.",
+            metavar="NAME[:ARGUMENTS]",
+            help=f"Metric of each run; may be given again. Default: {', '.join(DEFAULT_METRICS)}. `list` prints all."
+            " It may have its own flows, flow or link, as fairness:1-10, and other arguments, as"
+            " p99_slowdown:sizes=0:100kB.",
+            callback=_list_metrics,
+            is_eager=True,
         ),
     ] = None,
     link: Annotated[
         int | None,
         typer.Option(metavar="K", help="Index of the link for metrics of a link. Default: 0; of RTTs: the route."),
     ] = None,
-    flow: Annotated[int, typer.Option(metavar="K", help="Index of the flow for metrics of a flow.")] = 0,
+    flow: Annotated[
+        int | None, typer.Option(metavar="K", help="Index of the flow for metrics of a flow. Default: 0.")
+    ] = None,
     flows: Annotated[
         str | None,
         typer.Option(
             metavar="K,L,...",
-            help="Indices of the flows for fairness and percentiles, as 0,2,5-9. Default: all.",
+            help="Indices of the flows for metrics of several flows, such as fairness and percentiles, as 0,2,5-9."
+            " Default: all.",
         ),
     ] = None,
     between: Annotated[
@@ -123,6 +154,17 @@ def sweep(
             metavar="FILE",
             help="Keep the table as .nc or .csv, or as a figure: .html, for one or two axes. A figure shows means over"
             " seeds with 95 % confidence intervals.",
+        ),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Title of the table and figure. Default: file and engine.")
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=TEXT",
+            help="Label of an axis or metric in the table and figure, as links.0.buffer=buffer or loss='loss rate'."
+            " May be given again.",
         ),
     ] = None,
     jobs: Jobs = 0,
@@ -160,18 +202,23 @@ def sweep(
         raise ValueError(f"out must end in {', '.join(TABLE_WRITERS)}, got {str(out)!r}")
     check_folders(out=out, store=store, snakefile=snakefile)
     axes, together = (_axes_of(option, texts) for option, texts in (("--vary", vary), ("--zip", zipped)))
-    metric_options: dict[str, Any] = {"flow": flow} | ({} if link is None else {"link": link})
+    chosen = {text: metric_of(text) for text in metric or DEFAULT_METRICS}
+    metric_options: dict[str, Any] = {} if link is None else {"link": link}
+    metric_options |= {"flow": flow or 0} if flow is not None or "flow" in _taken(chosen) else {}
     metric_options |= {} if flows is None else {"flows": indices_of(flows)}
     metric_options |= {} if between is None else {"between": span_of(between)}
     of_fluid = fluid_options(engine, time, clocking)
-    runs = _scenario_runs(scenario, metric or DEFAULT_METRICS, engine, sample, metric_options, of_fluid)
+    runs = _scenario_runs(scenario, chosen, engine, sample, metric_options, of_fluid)
     grid = _checked_grid(runs, axes, together, part)
+    labels = _labels(label, {*grid.axes, *grid.zipped, *chosen})
     _check_averages(grid, average, out)
+    _note_unused(chosen, flow=flow, flows=flows, link=link)
     if snakefile is not None:
         # each option that changes results must be here: the parts of the Snakefile get no others
-        options = {"--vary": vary, "--metric": metric, "--link": link, "--flows": flows, "--flow": flow or None}
+        options = {"--vary": vary, "--metric": metric, "--link": link, "--flows": flows, "--flow": flow}
         options |= {"--engine": None if engine == Engine.packet else engine, "--sample": sample, "--between": between}
         options |= {"--time": time, "--clocking": clocking, "--zip": zipped, "--average": average}
+        options |= {"--title": title, "--label": label}
         table = out or snakefile.with_suffix(".csv")
         _write_snakefile(snakefile, scenario, grid, _option_words(options), table, min(parts, grid.n_runs))
         return 0
@@ -189,7 +236,10 @@ def sweep(
             "note: runs with different seeds have the same metrics: nothing in this scenario draws random numbers, or"
             " it does not change these metrics"
         )
-    dataset = _titled_dataset(grid, dataset, f"{scenario.name}, {engine} runs")
+    dataset, notes = _without_checks(dataset, chosen)
+    for note in notes:
+        complain(f"note: {note}")
+    dataset = _titled_dataset(dataset, title or f"{scenario.name}, {engine} runs", labels, notes)
     written = None if out is None else _write_table(out, grid, dataset, end)
     rows = _rows_to_print(grid, dataset, end) if average is None else _means_to_print(dataset, average)
     if json:
@@ -206,6 +256,13 @@ def sweep(
         if written.removed:
             print(f"removed: {written.removed}, which was part of it", file=sys.stderr if json else sys.stdout)
     return 0 if end is None else INTERRUPTED if is_interrupted else FAILED
+
+
+_Metrics = Mapping[str, tuple[str, Mapping[str, Any]]]
+"""Text of --metric -> name of the metric and its own arguments."""
+
+RUNS = "runs"
+"""Column of tables of means: the number of runs in a row."""
 
 
 class _Grid(NamedTuple):
@@ -229,30 +286,57 @@ class _WrittenTable(NamedTuple):
     """The table of an interrupted call before, which this one replaces."""
 
 
+def _taken(chosen: _Metrics) -> set[str]:
+    """Return the arguments that metrics take from the options of all metrics."""
+    from ecc.results.metrics import get, parameters_of
+
+    return {option for name, overrides in chosen.values() for option in {*parameters_of(get(name))} - {*overrides}}
+
+
+def _note_unused(chosen: _Metrics, **options: Any) -> None:
+    """Print a note on each option that no metric takes, or that each such metric has as an argument of its own."""
+    for option, value in options.items():
+        if value is not None and option not in _taken(chosen):
+            complain(f"note: --{option} has no effect, as no metric takes it from there ({', '.join(chosen)})")
+
+
+def _labels(texts: Sequence[str] | None, names: Collection[str]) -> dict[str, str]:
+    """Return the labels of axes and metrics by their names."""
+    labels = {}
+    for text in texts or ():
+        name = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
+        if not name:
+            raise ValueError(f"label must be NAME=TEXT with one of the names {', '.join(sorted(names))}, got {text!r}")
+        labels[name] = text.removeprefix(f"{name}=")
+    return labels
+
+
 def _scenario_runs(
     scenario: Path,
-    metrics: Sequence[str],
+    chosen: _Metrics,
     engine: Engine,
     sample: str | None,
     metric_options: dict[str, Any],
     of_fluid: dict[str, str],
 ) -> ScenarioRuns:
-    """Return the function from settings to metrics; refuse metrics that need arguments."""
+    """Return the function from settings to metrics, with those that the notes need."""
     from ecc.batch.sweeps import ScenarioRuns
-    from ecc.results.metrics import OF_SWEEPS, get, lacking
+    from ecc.results.metrics import get, parameters_of
     from ecc.scenario import Scenario, tables_of
 
     tables = tables_of(scenario)
     built = Scenario.from_dict(tables)
     if "fabric" not in tables:  # a generator remains one, so that each seed draws its traffic
         tables = built.to_dict()
-    runs = ScenarioRuns(tables, metrics, str(engine), quantity_or_none(sample), metric_options, of_fluid or None)
-    for name in runs.metrics:
-        if lacks := lacking(get(name), OF_SWEEPS):
-            raise ValueError(
-                f"metric must be one without arguments of its own, got {name!r}, which takes {', '.join(lacks)} "
-                f"(in Python: ecc.metrics.{name}, in a function for ecc.sweep)"
-            )
+    metrics = dict(chosen)
+    kinds = [get(name) for name, _ in chosen.values()]
+    if any(kind.selects_starts for kind in kinds):
+        metrics.setdefault("unfinished", ("unfinished", {}))
+    may_be_idle = all(flow.size is not None or flow.stop is not None for flow in built.network.flows)
+    if may_be_idle and any("between" in parameters_of(kind) and not kind.selects_starts for kind in kinds):
+        metrics.setdefault("active_share", ("active_share", {}))
+    names = list(metrics) if not any(overrides for _, overrides in metrics.values()) else metrics
+    runs = ScenarioRuns(tables, names, str(engine), quantity_or_none(sample), metric_options, of_fluid or None)
     return runs
 
 
@@ -271,9 +355,11 @@ def _checked_grid(
     """Return the grid of these axes after a check of its size, its part and the scenario of every point."""
     if not axes and not zipped:
         raise ValueError("--vary must be given for at least one axis, as --vary protocol.alpha=0.1,0.4")
-    if len(lengths := {path: len(values) for path, values in zipped.items()}) and len(set(lengths.values())) > 1:
+    lengths = {path: len(values) for path, values in zipped.items()}
+    if len({*lengths.values()} - {1}) > 1:
         counts = ", ".join(f"{count} of {path}" for path, count in lengths.items())
-        raise ValueError(f"--zip must have as many values for each path, got {counts}")
+        raise ValueError(f"--zip must have as many values for each path, or a single one, got {counts}")
+    zipped = {path: values * max(lengths.values()) if len(values) == 1 else values for path, values in zipped.items()}
     if both := axes.keys() & zipped.keys():
         raise ValueError(f"--zip must not repeat a path of --vary, got {', '.join(sorted(both))}")
     n_runs = prod(map(len, axes.values())) * max([1, *map(len, zipped.values())])
@@ -291,8 +377,6 @@ def _check_averages(grid: _Grid, average: str | None, out: Path | None) -> None:
     dims = [*grid.axes, *list(grid.zipped)[:1]]
     if average is not None and average not in dims:
         raise ValueError(f"average must be one of the axes {', '.join(dims)}, got {average!r}")
-    if average is not None and len(dims) < 2:
-        raise ValueError(f"average must leave an axis, got --average {average} and no other axis")
     if out is not None and out.suffix == ".html" and len(drawn := drawn_axes(dims)) > 2:
         raise ValueError(f"out must end in .nc or .csv for more than two axes, got {out.name!r} and {', '.join(drawn)}")
 
@@ -387,46 +471,104 @@ def _write_table(out: Path, grid: _Grid, dataset: xr.Dataset, end: BaseException
     return _WrittenTable(path, error, partial if is_replaced else None)
 
 
-def _titled_dataset(grid: _Grid, dataset: xr.Dataset, title: str) -> xr.Dataset:
-    """Return the dataset with its title, and with the titles and units of its metrics as attributes."""
-    from ecc.results.metrics import get
+def _without_checks(dataset: xr.Dataset, chosen: Container[str]) -> tuple[xr.Dataset, list[str]]:
+    """Return the dataset without the metrics that only notes need, and the notes.
 
-    named = dataset.assign_attrs(title=title)
-    for name in grid.runs.metrics:
-        if name in named:
-            kind = get(name).kind
-            named[name] = named[name].assign_attrs(long_name=get(name).title, **({"units": kind} if kind else {}))
+    The number of unfinished flows remains if there are any.
+    """
+    notes = []
+    if "unfinished" in dataset and "unfinished" not in chosen and (counts := dataset["unfinished"]).any():
+        affected, known = int((counts > 0).sum()), int(counts.notnull().sum())
+        notes.append(
+            f"flows of finite size did not finish in {affected} of {known} runs (up to {int(counts.max())} of them); "
+            "completion times and slowdowns leave them out"
+        )
+    elif "unfinished" in dataset and "unfinished" not in chosen:
+        dataset = dataset.drop_vars("unfinished")
+    if "active_share" in dataset and (idle := int((dataset["active_share"] == 0.0).sum())):
+        known = int(dataset["active_share"].notnull().sum())
+        notes.append(
+            f"no flow is active in the time of the metrics, by default the last half, in {idle} of {known} runs; "
+            "--between BEGIN:END selects another"
+        )
+    return dataset.drop_vars([name for name in ["active_share"] if name in dataset and name not in chosen]), notes
+
+
+def _titled_dataset(dataset: xr.Dataset, title: str, labels: Mapping[str, str], notes: Sequence[str]) -> xr.Dataset:
+    """Return the dataset with its title and notes, and with the titles and units of metrics and axes as attributes."""
+    from ecc.results.metrics import METRICS
+
+    named = dataset.assign_attrs(title=title, **({"notes": "; ".join(notes)} if notes else {}))
+    for name in map(str, named.data_vars):
+        metric, _, arguments = name.partition(":")
+        if metric in METRICS:
+            kind = METRICS[metric].kind
+            long_name = METRICS[metric].title + (f" ({arguments})" if arguments else "")
+            named[name] = named[name].assign_attrs(long_name=long_name, **({"units": kind} if kind else {}))
+    for name, text in labels.items():
+        if name in named.variables:
+            named[name] = named[name].assign_attrs(long_name=text)
     return named
+
+
+def _columns(dataset: xr.Dataset, rows: pd.DataFrame) -> tuple[list[str], dict[str, float]]:
+    """Return the titles of columns, and the unit of each in bit/s, bytes or s: the one that suits its values."""
+    titles, scales = [], {}
+    for name in rows:
+        attributes = dataset[name].attrs if name in dataset.variables else {}
+        factor, title = in_unit(attributes, str(name), rows[name])
+        titles.append(title)
+        scales[name] = factor
+    return titles, scales
 
 
 def _print_rows(dataset: xr.Dataset, rows: pd.DataFrame) -> None:
     """Print rows under the settings and the titles of metrics; print nothing without rows."""
-    titles = [titled(dataset[name].attrs) if "long_name" in dataset[name].attrs else name for name in rows]
-    cells = [[v if isinstance(v, str) else f"{v:.6g}" for v in row] for row in rows.itertuples(index=False)]
+    titles, scales = _columns(dataset, rows)
+    cells = [
+        [value_text(v) if isinstance(v, str) else f"{v / scales[name]:.6g}" for name, v in zip(rows, row, strict=True)]
+        for row in rows.itertuples(index=False)
+    ]
     if cells:
         print_items(table_of(dataset.attrs["title"], titles, cells))
 
 
 def _means_to_print(dataset: xr.Dataset, average: str) -> pd.DataFrame:
-    """Return one row for each point without the averaged axis: means, and half-widths of their intervals."""
+    """Return one row for each point without the averaged axis: means, half-widths of intervals, and number of runs."""
+    import pandas as pd
+
     from ecc.batch.sweeps import sweep_means
 
     means = sweep_means(dataset, average)
-    rows = means.to_dataframe().reset_index()[[*means.coords, *means]]
-    return rows[rows[list(means.data_vars)].notna().any(axis=1)]
+    metrics = [name for name in means.data_vars if f"{name}_interval" in means]
+    counts = dataset[metrics].to_array().notnull().any("variable").sum(average)
+    table = means.assign({RUNS: counts})
+    if not table.dims:
+        return pd.DataFrame([{str(name): float(table[name]) for name in table.data_vars}]).astype({RUNS: int})
+    rows = table.to_dataframe().reset_index()[[*table.coords, RUNS, *means]]
+    return rows[rows[RUNS] > 0]
 
 
 def _print_means(dataset: xr.Dataset, rows: pd.DataFrame, average: str) -> None:
     """Print means with the half-widths of their 95 % confidence intervals."""
-    metrics = [name for name in dataset.data_vars if f"{name}_interval" in rows]
-    settings = [name for name in rows if name not in dataset.data_vars and not str(name).endswith("_interval")]
-    titles = [*settings, *(titled(dataset[name].attrs) for name in metrics)]
+    halves = [name for name in rows if str(name).endswith("_interval")]
+    titles, scales = _columns(dataset, rows.drop(columns=halves))
     cells = []
     for _, row in rows.iterrows():
-        pairs = [_with_interval(row[name], row[f"{name}_interval"]) for name in metrics]
-        cells.append([v if isinstance(v := row[name], str) else f"{v:.6g}" for name in settings] + pairs)
+        cells.append(
+            [
+                _with_interval(row[name] / scale, row[f"{name}_interval"] / scale)
+                if f"{name}_interval" in row
+                else value_text(row[name])
+                if isinstance(row[name], str)
+                else f"{row[name]:.6g}"
+                for name, scale in scales.items()
+            ]
+        )
     if cells:
-        title = f"{dataset.attrs['title']}: mean over {dataset.sizes[average]} values of {average}, 95 % interval"
+        values = f"{dataset.sizes[average]} values of {average}"
+        up_to = "" if (rows[RUNS] == dataset.sizes[average]).all() else "up to "
+        title = f"{dataset.attrs['title']}: mean over {up_to}{values}, 95 % interval"
         print_items(table_of(title, titles, cells))
 
 
@@ -452,13 +594,15 @@ def axis_of(text: str, option: str = "--vary") -> tuple[str, list[Any]]:
         first, last, count = (float(end) for end in ends)
         if not (isfinite(first) and isfinite(last)):
             raise ValueError(f"{option} must have finite ends in first:last:count, got {text!r}")
-        if not (2 <= count <= MAX_POINTS and count.is_integer()):
+        if not (1 <= count <= MAX_POINTS and count.is_integer()):
             raise ValueError(
-                f"{option} must have a whole count >= 2, and <= {MAX_POINTS:,}, in first:last:count, got {text!r}"
+                f"{option} must have a whole count >= 1, and <= {MAX_POINTS:,}, in first:last:count, got {text!r}"
             )
-        spaced = [first + (last - first) * k / (count - 1) for k in range(int(count))]
+        if count == 1 and first != last:
+            raise ValueError(f"{option} must have a count >= 2 from {first:g} to {last:g}, got {text!r}")
+        spaced = [first + (last - first) * k / max(count - 1, 1) for k in range(int(count))]
     else:
-        spaced = [number_or_text(part.strip()) for part in values.split(",")]  # type: ignore[misc]
+        spaced = [number_or_text(part) for part in split_values(values)]  # type: ignore[misc]
     return path, [int(v) if isinstance(v, float) and v.is_integer() else v for v in spaced]
 
 
