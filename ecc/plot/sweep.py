@@ -170,12 +170,12 @@ def _curves(
     domain: tuple[float, float],
 ) -> None:
     """Draw a metric as one curve, or as one for each value of the shorter of two axes."""
-    (x_name, x), *others = axes.items()
+    (x_name, x), *levels_axis = axes.items()
     values, spread = (None if part is None else np.reshape(part, (len(x), -1)) for part in data)
     assert values is not None
     names = [""]
-    if others:
-        (name, levels) = others[0]
+    if levels_axis:
+        (name, levels) = levels_axis[0]
         if len(x) < len(levels):
             (x_name, x), (name, levels) = (name, levels), (x_name, x)
             values, spread = values.T, None if spread is None else spread.T
