@@ -56,6 +56,7 @@ def trajectory_figure(
     recorded: Mapping[str, Matrix] | None = None,
     units: Mapping[str, str] | None = None,
     rtts: Vector | None = None,
+    groups: Sequence[str] | None = None,
 ) -> go.Figure:
     """Return the rates of the flows and, below them on the same time axis, the queues of the links and other states.
 
@@ -83,6 +84,9 @@ def trajectory_figure(
         Name of a recorded state -> its unit, which the axis shows.
     rtts : Vector, shape (n_flows,), s, optional
         RTTs, by which 13 to 30 flows are colored.
+    groups : sequence of str, optional
+        Group of each flow, for example its protocol. Eight to 30 flows of two to seven groups have the colors of their
+        groups, and the legend has an entry for each group.
 
     Returns
     -------
@@ -115,8 +119,10 @@ def trajectory_figure(
     clock = _Clock.of(fig, t, max(series.shape[1] for series in (x, *([] if q is None else [q]), *states.values())))
 
     factor, unit = unit_for(np.append(x, [level[1] for level in levels]), RATE)
-    rate_panel = _Panel(fig, clock, 1, colors(x.shape[1]), 1.8, [factor, unit])
-    rate_panel.draw(x / factor, flow_names, "flows", rtts)
+    members = _groups(groups, x.shape[1])
+    tones = [PALETTE[list(dict.fromkeys(members)).index(group)] for group in members] or colors(x.shape[1])
+    rate_panel = _Panel(fig, clock, 1, tones, 1.8, [factor, unit])
+    rate_panel.draw(x / factor, flow_names, "flows", None if members else rtts, members)
     _draw_levels(fig, levels, clock, factor, unit, row=1)
     rate_panel.set_axis({"title": {"text": f"sending rate [{unit}]"}}, x / factor, [v[1] / factor for v in levels])
 
@@ -271,11 +277,17 @@ class _Panel:
     dash: str = "solid"
 
     def draw(
-        self, values: NDArray[np.float64], names: Sequence[str], group: str, rtts: ArrayLike | None = None
+        self,
+        values: NDArray[np.float64],
+        names: Sequence[str],
+        group: str,
+        rtts: ArrayLike | None = None,
+        members: Sequence[str] = (),
     ) -> None:
         """Draw series: a line each; if there are many, the median and bands of the others.
 
-        `group`: name that many series share in the legend; empty: the series have no entry.
+        `group`: name that many series share in the legend; empty: the series have no entry. `members`: name of the
+        entry that each series shares with others.
         """
         count = values.shape[1]
         if count > _LINES:
@@ -284,11 +296,12 @@ class _Panel:
         few = count <= _NAMED
         copies = self._copies(values) if few else set()
         buckets = buckets_for(self.shares * count)
+        entries = members or (names if few or not group else [f"{count} {group}"] * count)
         for k, (name, color) in enumerate(zip(names, self.tones, strict=True)):
-            shared = {} if few else {"legendgroup": f"{count} {group}"}
+            shared = {} if few and not members else {"legendgroup": entries[k]}
             entry = {
-                "name": name if few or not group else f"{count} {group}",
-                "showlegend": bool(group) and (few or k == 0),
+                "name": entries[k],
+                "showlegend": bool(group) and entries.index(entries[k]) == k,
                 "hovertemplate": f"{name}: {self._value}{self.clock.when}<extra></extra>",
             }
             line = {"color": color, "width": self.width if few else 0.8, "dash": "dash" if k in copies else self.dash}
@@ -311,7 +324,9 @@ class _Panel:
         if np.nanmax(high - low, initial=0.0) > _VISIBLE * max(np.nanmax(np.abs(high), initial=0.0), 1e-300):
             group = entry.setdefault("legendgroup", entry["name"])
             options["legendgroup"] = group
-            self._draw_band(x, low, high, line["color"], 0.25, legendgroup=group)
+            # Bands of several flows lie on one another, and below all lines: together they must not hide these.
+            self._draw_band(x, low, high, line["color"], min(0.25, 0.3 / len(self.tones)), legendgroup=group)
+            options["zorder"] = 1
         self.fig.add_scatter(x=x, y=mean, **options)
 
     def _draw_band(self, x: Any, low: Any, high: Any, color: str, opacity: float, **options: Any) -> None:
@@ -459,6 +474,16 @@ def _matching(values: ArrayLike, time: np.ndarray, name: str) -> np.ndarray:
     if array.ndim != 2 or len(array) != len(time):
         raise ValueError(f"{name} must have the shape ({len(time)}, n), one row a time, got {array.shape}")
     return array
+
+
+def _groups(groups: Sequence[str] | None, count: int) -> list[str]:
+    """Return the groups that color and name the flows; empty if flows have colors of their own."""
+    if groups is None:
+        return []
+    if len(groups) != count:
+        raise ValueError(f"groups must have a name for each of {count} flows, got {len(groups)}")
+    is_used = len(PALETTE) < count <= _LINES and 1 < len(set(groups)) <= len(PALETTE)
+    return list(groups) if is_used else []
 
 
 def _names(names: Sequence[str] | None, count: int, kind: str) -> list[str]:

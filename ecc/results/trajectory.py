@@ -622,6 +622,7 @@ class Trajectory(_OnDemand):
             queues=None if queue is None else self.data[queue].to_numpy(),
             title=title if self.is_complete else f"{title}: {self.stopped}",
             flows=self._names_of_flows(),
+            groups=self._protocols_of_flows(),
             recorded={name: self.data[name].to_numpy() for name in recorded},
             units={name: str(self.data[name].attrs.get("units", "")) for name in recorded},
             rtts=None if rtts is None or not np.all(np.isfinite(rtts)) else rtts.to_numpy(),
@@ -629,10 +630,16 @@ class Trajectory(_OnDemand):
 
     def _names_of_flows(self) -> list[str] | None:
         """Return names of flows with their protocol if there are several; None: default names."""
+        protocols = self._protocols_of_flows()
+        if protocols is None or len(set(protocols)) < 2:
+            return None
+        return [f"flow {k}, {name}" for k, name in enumerate(protocols)]
+
+    def _protocols_of_flows(self) -> list[str] | None:
+        """Return the protocol of each flow; None: unknown."""
         if "protocol" not in self.flows:
             return None
-        protocols = [str(name) for name in self.flows["protocol"][: self.data.sizes["flow"]]]
-        return [f"flow {k}, {name}" for k, name in enumerate(protocols)] if len(set(protocols)) > 1 else None
+        return [str(name) for name in self.flows["protocol"][: self.data.sizes["flow"]]]
 
     def __repr__(self) -> str:
         sizes, about, time = self.data.sizes, self.data.attrs, self.data["time"].to_numpy()

@@ -249,6 +249,26 @@ def test_thirteen_to_thirty_flows_are_colored_by_their_rtt():
     assert not any(trace.marker.showscale for trace in same.data)
 
 
+def test_many_flows_of_several_protocols_have_the_colors_of_these():
+    groups = ["BBR", *["CUBIC"] * 10]
+    figure = trajectory_figure([1.0, 2.0], np.ones((2, 11)), groups=groups, rtts=np.linspace(0.02, 0.1, 11))
+    assert [trace.line.color for trace in figure.data] == [PALETTE[0], *[PALETTE[1]] * 10]
+    assert [trace.name for trace in figure.data if trace.showlegend] == ["BBR", "CUBIC"]
+    assert figure.data[7].hovertemplate.startswith("flow 7: ")
+    few = trajectory_figure([1.0, 2.0], np.ones((2, 2)), groups=["BBR", "CUBIC"])
+    assert [trace.name for trace in few.data] == ["flow 0", "flow 1"]
+    with pytest.raises(ValueError, match="groups must have a name for each of 2 flows, got 1"):
+        trajectory_figure([1.0, 2.0], np.ones((2, 2)), groups=["BBR"])
+
+
+def test_bands_of_several_long_series_do_not_hide_their_lines():
+    time, noise = np.arange(60_000.0), np.random.default_rng(1).random((60_000, 4))
+    figure = trajectory_figure(time, noise)
+    bands = [trace for trace in figure.data if trace.fill]
+    assert len(bands) == 4 and {trace.fillcolor[-6:-1] for trace in bands} == {"0.075"}
+    assert all(trace.zorder == 1 for trace in figure.data if not trace.fill)
+
+
 def test_axes_of_time_have_the_unit_of_their_span_and_start_at_zero():
     for span, unit in ((20.0, "s"), (0.3, "s"), (0.02, "ms"), (3e-6, "µs"), (2e-8, "ns")):
         figure = trajectory_figure(np.linspace(0.1, 1.0, 10) * span, np.ones((10, 1)), levels=[("share", 1.0)])
