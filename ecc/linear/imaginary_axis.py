@@ -44,6 +44,9 @@ __all__ = [
 
 _OVERSAMPLING = 0.5  # rad of the fastest oscillation in a piece of the first mesh
 _MAX_NODES = 1 << 18
+_MIN_SPEED = (
+    1e-7  # of a root that crosses, relative to frequency and gain: rounding may decide the direction of slower roots
+)
 _MAX_EXCHANGED = 2  # maximum number of differing rows or columns for which the difference is computed row by row
 
 
@@ -300,8 +303,12 @@ def _phase(f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
     return (f0 * conjugate).imag, (d0 * conjugate + f0 * np.conj(d1)).imag, np.abs(f0) * np.abs(f1)
 
 
-def _gains(pair: AxisPair, omega: Real) -> tuple[Real, Real, Real]:
-    """Return gains > 0, frequencies and d Re s/dg at zeros of Im(F0 conj F1), after a Newton step on F0 + g F1 = 0."""
+def _gains(pair: AxisPair, omega: Real, rises: NDArray[np.bool_] | None = None) -> tuple[Real, Real, NDArray[np.int64]]:
+    """Return gains > 0, frequencies and changes at zeros of Im(F0 conj F1), after a Newton step on F0 + g F1 = 0.
+
+    Where F0 = -g F1, Re ds/dg is d/dw Im(F0 conj F1) times a negative number. If `rises` says at which zeros that
+    function rises, directions are those; otherwise they are computed, and unknown (0) if rounding may decide them.
+    """
     f0, d0, f1, d1 = pair.at(omega)
     with np.errstate(all="ignore"):
         gain = -(f0 * np.conj(f1)).real / np.abs(f1) ** 2
@@ -316,8 +323,12 @@ def _gains(pair: AxisPair, omega: Real) -> tuple[Real, Real, Real]:
             min_gain = pair.f0.noise(omega) / np.abs(f1)
     else:
         min_gain = np.full_like(gain, 1e-13 * pair.span)
+    if rises is None:
+        change = np.where(np.abs(speed) * gain / omega > _MIN_SPEED, 2.0 * np.sign(speed), 0.0)
+    else:
+        change = np.where(rises, -2.0, 2.0)
     keep = np.isfinite(speed) & (gain > min_gain)
-    return gain[keep], omega[keep], speed[keep]
+    return gain[keep], omega[keep], change[keep].astype(int)
 
 
 def _at_ends(pair: AxisPair) -> list[Crossing]:
@@ -350,19 +361,18 @@ def boundary_crossings(pair: AxisPair, top: float) -> list[Crossing]:
         if isinstance(pair, SumPair):
             bound = Bounded(phase, pair.f0, pair.f1)
             low, high, *doubtful = isolate(pair, _phase, top, bound)
-            gains, omega, speed = _gains(pair, refine(pair, _phase, low, high))
+            rises = _phase(*pair.at(low))[0] <= 0.0
+            gains, omega, change = _gains(pair, refine(pair, _phase, low, high), rises)
             out += resolved_crossings(bound, *doubtful)
         else:
             low, high = isolate(pair, _phase, top)
             width = high - low  # near 0 and pi, at which the function vanishes, rounding creates zeros
             real = pair.trusted(low - 0.1 * width) & pair.trusted(high + 0.1 * width)
-            gains, omega, speed = _gains(pair, refine(pair, _phase, low[real], high[real]))
+            gains, omega, change = _gains(pair, refine(pair, _phase, low[real], high[real]))
         order = np.lexsort((gains, omega))
-        gains, omega, speed = gains[order], omega[order], speed[order]
+        gains, omega, change = gains[order], omega[order], change[order]
         new = np.ones(len(omega), bool)
         new[1:] = np.diff(omega) > 1e-11 * omega[1:]
-        size = np.abs(speed) * gains / omega
-        change = np.where(size > 1e-7, 2 * np.sign(speed), 0).astype(int)
         rows = zip(gains[new].tolist(), omega[new].tolist(), change[new].tolist(), strict=True)
         out += [Crossing(*row) for row in rows]
     return sorted(out)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from ecc.errors import ConvergenceError, UndecidedError
-from ecc.linear import DelaySystem, SampledSystem, crossings, stability_limit
+from ecc.linear import DelaySystem, SampledSystem, affine_family, crossings, stability_limit
 
 
 def loop(steps):
@@ -496,3 +496,21 @@ def test_a_family_is_searched_around_a_gain_that_is_far_from_1():
         stability_limit(family)
     with pytest.raises(ValueError, match="^near must be > 0, got 0.0$"):
         stability_limit(family, near=0.0)
+
+
+def test_directions_of_crossings_at_long_delays_take_no_counts(monkeypatch):
+    """Re ds/dg is small against g and w at large gains; counts on both sides would take most of the search."""
+    counted = []
+    unstable = affine_family.unstable_roots
+    monkeypatch.setattr(affine_family, "unstable_roots", lambda member: (counted.append(1), unstable(member))[1])
+    base, late = np.diag([1.0, 0.0, 1.0]), np.zeros((3, 3))
+    base[0, 2], late[:, 0] = -1.9605921e-4, [-1.0 / 1010.0, 1.0, 1e-2]
+
+    def family(gain):
+        fed_back = late.copy()
+        fed_back[0, 0] = gain * late[0, 0] - 1.9605921e-6
+        return SampledSystem([base, fed_back, fed_back], [0, 9, 999])
+
+    every = [c for c in stability_limit(family).crossings if c.gain > 1e4]
+    assert [c.change for c in every] == [2] * 11
+    assert len(counted) == 2  # two more per crossing without a known direction
