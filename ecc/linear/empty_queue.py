@@ -51,6 +51,7 @@ __all__ = ["empty_queue_bound", "empty_queue_boundary", "empty_queue_growth"]
 Real = NDArray[np.float64]
 
 _QUIET, _MAX_POINTS = 1e-7, 3_000_000  # size at which the step response counts as died out; maximum number of points
+_SHORT_BLOCK = 16  # points per pass from which arrays are faster than numbers
 _TIGHT = 1e-3  # relative width to which the maximum over v is enclosed, or a step of v
 
 
@@ -65,7 +66,7 @@ def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000)
     rtts : array_like, shape (n_flows,), > 0, optional
         RTTs of flows with equal rates, in any unit.
     steps : int, > 0, optional
-        Minimum number of steps per mean RTT in the enclosure of G; with more steps the bound approaches 1/G.
+        Number of steps per mean RTT in the enclosure of G; with more steps the bound approaches 1/G.
 
     Returns
     -------
@@ -100,8 +101,7 @@ def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000)
     without_queue = align(Terms(weights, values, np.zeros((0, 1, 1)), np.zeros(0), sampled=False))[0]
     if decide([without_queue])[0] != "stable":
         return 0.0
-    finest = max(steps, int(np.ceil(2.0 / values[0])))
-    return alpha / _area_above(alpha, values, counts / len(delays), finest) * (1.0 - 1e-9)
+    return alpha / _area_above(alpha, values, counts / len(delays), steps) * (1.0 - 1e-9)
 
 
 def _falls(alpha: float, delays: Real, counts: NDArray[np.int64]) -> bool:
@@ -177,21 +177,56 @@ def _step_response(alpha: float, delays: Real, shares: Real, h: float) -> Real:
     """Return X on a grid of step h until it has died out: 1 - alpha mean int_0^(t - D_i) x, x linear between values."""
     back = np.floor(delays / h).astype(np.int64) + 1  # t - D_i lies `part` of a step before the point `back` before t
     part = back - delays / h
-    block, quiet = int(back.min()) - 1, int(np.ceil(2.0 * back.max()))
-    x, area = np.ones(1), np.zeros(1)
-    while len(x) <= quiet or np.abs(x[-quiet:]).max() > _QUIET:
-        if len(x) > _MAX_POINTS:
-            return x
-        k = len(x) + np.arange(block)
+    block, quiet = max(int(back.min()) - 1, 1), int(np.ceil(2.0 * back.max()))
+    rows = list(zip(back.tolist(), part.tolist(), (alpha * shares).tolist(), strict=True))
+    if block < _SHORT_BLOCK:
+        return _by_numbers(rows, h, block, quiet)
+    x, area, n, end = np.ones(1), np.zeros(1), 1, 0  # `end`: one more than the last place at which X is not small
+    while n <= quiet or n - end < quiet:
+        if n > _MAX_POINTS:
+            break
+        if n + block > len(x):
+            x, area = (np.concatenate([values, np.zeros(len(values) + block)]) for values in (x, area))
+        k = n + np.arange(block)
         new = np.ones(block)
-        for m, s, share in zip(back, part, shares, strict=True):
+        for m, s, gain in rows:
             j = k - m
             known = j >= 0
             j = j[known]
-            new[known] -= alpha * share * (area[j] + h * s * (x[j] + 0.5 * s * (x[j + 1] - x[j])))
-        steps = 0.5 * h * (np.append(x[-1], new[:-1]) + new)
-        x, area = np.append(x, new), np.append(area, area[-1] + np.cumsum(steps))
-    return x
+            new[known] -= gain * (area[j] + h * s * (x[j] + 0.5 * s * (x[j + 1] - x[j])))
+        steps = 0.5 * h * (np.append(x[n - 1], new[:-1]) + new)
+        x[k], area[k] = new, area[n - 1] + np.cumsum(steps)
+        large = np.flatnonzero(np.abs(new) > _QUIET)
+        end, n = (n + int(large[-1]) + 1 if len(large) else end), n + block
+    return x[:n]
+
+
+def _by_numbers(rows: list[tuple[int, float, float]], h: float, block: int, quiet: int) -> Real:
+    """Return the step response if one of the delays (`rows`: back, part, gain) is so short that arrays would be slow.
+
+    A delay below h reaches into the step that ends at t. Part of its area is due to the new value itself, for which the
+    equation is then solved.
+    """
+    implicit = 1.0 + 0.5 * h * sum(gain * s * s for m, s, gain in rows if m == 1)
+    x, area, end = [1.0], [0.0], 0
+    while (n := len(x)) <= quiet or n - end < quiet:
+        if n > _MAX_POINTS:
+            break
+        steps = 0.0
+        for k in range(n, n + block):
+            new = 1.0
+            for m, s, gain in rows:
+                j = k - m
+                if j >= 0:
+                    ahead = x[j + 1] if m > 1 else 0.0
+                    new -= gain * (area[j] + h * s * (x[j] + 0.5 * s * (ahead - x[j])))
+            new /= implicit
+            steps += 0.5 * h * (x[-1] + new)
+            x.append(new)
+            area.append(area[n - 1] + steps)
+            if abs(new) > _QUIET:
+                end = k + 1
+    return np.array(x)
 
 
 @check_arguments

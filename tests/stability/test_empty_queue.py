@@ -10,6 +10,7 @@ from scipy.special import lambertw
 
 from ecc.errors import ConvergenceError
 from ecc.fluid import solve_dde
+from ecc.linear.empty_queue import _step_response
 from ecc.loops.closed_loop import linearize
 from ecc.models import RCP
 from ecc.network.network import Network
@@ -172,3 +173,12 @@ def test_bound_for_mixes_holds_in_the_solver_of_delay_equations(rtts):
 def test_refusals(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_step_response_with_a_delay_below_one_step():
+    delays, shares = np.array([0.004, 1.996]), np.array([0.5, 0.5])
+    coarse, fine = (_step_response(0.8, delays, shares, h) for h in (0.01, 0.001))
+    length = min(len(coarse), len(fine[::10]))
+    assert length > 1000
+    assert coarse[:length] == pytest.approx(fine[::10][:length], abs=2e-5)
+    assert 0.99 < empty_queue_bound(0.8, delays, steps=100) / empty_queue_bound(0.8, delays) <= 1.0
