@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +17,30 @@ from ecc.loops.marked_equations import MarkedLoop
 from ecc.loops.marked_signals import evaluate
 from ecc.network.network import Network
 
-__all__ = ["ROUNDING", "MarkingEquilibrium", "equilibrium_of_marks", "settled"]
+__all__ = ["ROUNDING", "MarkingEquilibrium", "equilibria_of_a_family", "equilibrium_of_marks", "settled"]
 
 ROUNDING = 1e-10
 """Relative accuracy of an equilibrium."""
+_SAME = 1e-12  # relative change by a Newton step below which it is due to rounding
 _STEPS, _NEWTON = 500, 20  # steps on the path to the equilibrium; Newton steps from a point of it
 _SWEEPS, _HALVINGS, _MAX_VALUE = 3, 60, 1e9  # limits of the search for a start
 _NEWTON_STEPS, _EULER_STEPS, _COARSE = 4, 12, 1e-6  # steps that settle host states; relative width of a bracket then
+
+_PREVIOUS: ContextVar[dict[Any, NDArray[np.float64]] | None] = ContextVar("_PREVIOUS", default=None)
+"""Names of states -> their last equilibrium; None outside `equilibria_of_a_family`."""
+
+
+@contextmanager
+def equilibria_of_a_family() -> Iterator[None]:
+    """Start the search for each equilibrium at that of the previous member of a family, as long as this converges.
+
+    A search from the beginning takes a hundred times as many evaluations of the laws.
+    """
+    before = _PREVIOUS.set({})
+    try:
+        yield
+    finally:
+        _PREVIOUS.reset(before)
 
 
 @dataclass(frozen=True)
@@ -181,7 +200,7 @@ def _balance(
 
 def _settle(loop: MarkedLoop) -> NDArray[np.float64]:
     """Return the equilibrium, by Newton's method from points on a trajectory of the loop without delays."""
-    low, high, size, z = _limits(loop)
+    low, high, size, start = _limits(loop)
 
     def moving(z: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.array([float(moved) for moved in loop.moves(z.tolist())[0]])
@@ -206,13 +225,27 @@ def _settle(loop: MarkedLoop) -> NDArray[np.float64]:
             last = moved
         return None
 
+    def accepted(z: NDArray[np.float64]) -> bool:
+        return bool(np.all(z < high)) and not _at_limits(loop, z, low, high)
+
     shortest = min(kind.rtt for kind in loop.kinds)
-    dt = 0.02 * shortest
-    z = _start(loop, z, low, high)
+    previous = _PREVIOUS.get()
+    known = {} if previous is None else previous
+    family = (*loop.names, loop.once)
+    if family in known:
+        z = np.clip(known[family], low, high)
+        G = moving(z)
+        # Newton's method would add rounding errors to the same equilibrium: models would not be affine in the gain.
+        same = change(_step(z, G, slopes(z, G), 1e12, low, high), z) < _SAME
+        if (candidate := z if same else converged(z)) is not None and accepted(candidate):
+            known[family] = candidate
+            return candidate
+    dt, z = 0.02 * shortest, _start(loop, start, low, high)
     stuck = None  # candidate with a state at its limit
     for k in range(_STEPS):
         if k % 10 == 0 and (candidate := converged(z)) is not None:
-            if np.all(candidate < high) and not _at_limits(loop, candidate, low, high):
+            if accepted(candidate):
+                known[family] = candidate
                 return candidate
             stuck = candidate
         G = moving(z)

@@ -21,6 +21,7 @@ from ecc.contract.assignment import (
 from ecc.contract.protocol import Protocol
 from ecc.linear import DelaySystem, SampledSystem, StabilityLimit, stability_limit
 from ecc.loops.closed_loop import linearize
+from ecc.loops.marked_equilibrium import equilibria_of_a_family
 from ecc.loops.options import LinearKeywords, LinearOptions, read_options
 from ecc.network.network import Network
 
@@ -146,11 +147,12 @@ def critical_gain(
     near = parameter_value(protocol, parameter)
     if not isinstance(near, float | int) or not 0.0 < near < inf or 1.0 / _FAR <= near <= _FAR:
         near = 1.0
-    loss = stability_limit(
-        family, maximum=maximum, certify=certify, also=interior, near=near, name=parameter, progress=progress
-    )
-    first = next(iter(notes))
-    model = family(loss.value).notes if 0.0 < loss.value < inf else notes[first]
+    with equilibria_of_a_family():
+        loss = stability_limit(
+            family, maximum=maximum, certify=certify, also=interior, near=near, name=parameter, progress=progress
+        )
+        first = next(iter(notes))
+        model = family(loss.value).notes if 0.0 < loss.value < inf else notes[first]
     jump_note = f"delays in steps jump with the interval: every range between jumps from {jumps:.4g} s on was searched"
     return replace(loss, notes=(*model, *loss.notes, *([jump_note] if jumps < loss.searched_to else [])))
 

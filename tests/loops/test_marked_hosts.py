@@ -16,11 +16,13 @@ from ecc.contract.states import State
 from ecc.errors import LinearizationError
 from ecc.fluid import solve_dde
 from ecc.loops.closed_loop import linearize
+from ecc.loops.marked_equations import MarkedLoop
+from ecc.loops.marked_equilibrium import equilibria_of_a_family
 from ecc.loops.marked_hosts import equilibrium_of_marks
-from ecc.models import BIC, CUBIC, NewReno
+from ecc.models import BIC, CUBIC, DCTCP, NewReno
 from ecc.models.shared.windows import EndToEndProtocol
 from ecc.network.network import Flow, Link, Network
-from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, DropTail, StepMarking
+from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, DropTail, RampMarking, StepMarking
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 from ecc.results.transients import decay
 from ecc.stability import analyze, critical_gain, stability_map, stable_interval
@@ -477,3 +479,32 @@ class Halving(NewReno):
     @staticmethod
     def mark_response_law(w):
         return 0.5 * w
+
+
+def test_equilibria_of_a_family_start_at_that_of_the_previous_member(monkeypatch):
+    evaluations = []
+    moves = MarkedLoop.moves
+
+    def counted(self, *arguments, **options):
+        evaluations.append(1)
+        return moves(self, *arguments, **options)
+
+    monkeypatch.setattr(MarkedLoop, "moves", counted)
+    network = Network.dumbbell("100 Mb/s", [0.1] * 10)
+    by_threshold = {"flows": DCTCP(), "links": RampMarking()}
+    for pair, name, values in (
+        ({"flows": CUBIC(), "links": PI2()}, "links.beta", (1.0, 2.0, 1.5)),
+        (by_threshold, "links.max_threshold", (30.0, 60.0, 40.0)),
+    ):
+        members = [with_parameter(read_protocol(pair), name, value) for value in values]
+        alone = [linearize(member, network) for member in members]
+        evaluations.clear()
+        with equilibria_of_a_family():
+            family = [linearize(member, network) for member in members[:1]]
+            first = len(evaluations)
+            family += [linearize(member, network) for member in members[1:]]
+        assert len(evaluations) - first < 0.3 * first
+        for system, other in zip(family, alone, strict=True):
+            np.testing.assert_allclose(
+                system.matrices, other.matrices, rtol=1e-8, atol=1e-8 * np.abs(other.matrices).max()
+            )
