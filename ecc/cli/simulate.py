@@ -179,16 +179,8 @@ def simulate(
     if json:
         print_json(summary)
     else:
-        if run.data.sizes["time"]:
-            print_items(*summary_tables(summary))
-        for note in run.notes:
-            print(f"note: {note}")
-        if out is not None and unwritten is None:
-            print(f"run: {out}")
-        if capture is not None:
-            print(f"capture: {capture}")
-        if logs:
-            print(f"qlog: {', '.join(map(str, logs.values()))}")
+        files = {"run": [out] if out and unwritten is None else [], "capture": [capture] if capture else []}
+        _print_summary(run, summary, files | {"qlog": [*logs.values()]})
     if unwritten:
         complain(str(unwritten))
         return UNWRITTEN
@@ -196,6 +188,17 @@ def simulate(
         checkpoint.unlink()
         print(f"removed: {checkpoint}, as the run is complete", file=sys.stderr)
     return 0 if run.is_complete else INTERRUPTED if run.stopped == "interrupted" else FAILED
+
+
+def _print_summary(run: Trajectory, summary: dict[str, Any], files: dict[str, list[Path]]) -> None:
+    """Print the tables and notes of a run, and the files that were written."""
+    if run.data.sizes["time"]:
+        print_items(*summary_tables(summary))
+    for note in run.notes:
+        print(f"note: {note}")
+    for name, paths in files.items():
+        if paths:
+            print(f"{name}: {', '.join(map(str, paths))}")
 
 
 def _logs(path: Path, flow: str, n_flows: int) -> dict[int, Path]:
