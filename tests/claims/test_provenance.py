@@ -123,7 +123,7 @@ def test_markdown_json_and_tables_show_the_same(report, tmp_path):
     name, commit = environment_id(environment()), environment()["commit"]
     text = as_markdown(report)
     assert "- Read: paper: sec. 3.4, Theorem 1" in text and "- Question: Is the queue of ABC stable" in text
-    assert f"- Again: `ecc reproduce abc-stable`, commit {commit[:12]}, {name}" in text
+    assert f"- Repeat: `ecc reproduce abc-stable`, commit {commit[:12]}, {name}" in text
     data = json.loads(as_json(report))
     first, second = data["findings"]
     assert (first["claim"]["read"], second["claim"]["read"]) == ("paper", "excerpt")

@@ -213,7 +213,7 @@ def test_markdown_has_every_claim_and_what_misses_first():
     assert "1 claim: 1 refuted." in text
     assert "| [qi-7](#qi-7) | THESIS Theorem 7, fig. 14 | thesis | refuted |" in text
     assert "- Verdict: **refuted**. no \\*" in text and "- Assumed: x\\_i \\* y" in text
-    assert "- Again: `ecc reproduce qi-7`" in text
+    assert "- Repeat: `ecc reproduce qi-7`" in text
     assert "\n- THESIS: S. Jain" in text and "\n- JETMAX: " not in text  # papers that are cited
     rows = text.split("| quantity |")[1].splitlines()[2:]
     assert rows == [

@@ -183,7 +183,7 @@ def _claim(finding: Finding, command: str) -> list[str]:
         f"- {'Answer' if claim.is_question else 'Verdict'}: **{judged(finding)}**. {_text(finding.reason)}",
         *(f"- Assumed: {_text(text)}" for text in finding.assumptions),
         *(f"- Figure: {_text(picture.title)}. {_text(picture.caption)}" for picture in finding.pictures),
-        f"- Again: `{again(finding, command)}`"
+        f"- Repeat: `{again(finding, command)}`"
         + "".join(f", commit {parts['commit'][:12]}, {environment_id(parts)}" for parts in finding.environments),
         "",
     ]

@@ -250,7 +250,7 @@ def _article(finding: Finding, numbers: Iterator[int], room: int, command: str) 
         for environment in finding.environments
     )
     parts.append(
-        f'<p class="again">Again: <code>{escape(again(finding, command))}</code> · {took}{made} · '
+        f'<p class="again">Repeat: <code>{escape(again(finding, command))}</code> · {took}{made} · '
         '<a href="#claims">all claims</a></p></article>'
     )
     return "\n".join(parts)

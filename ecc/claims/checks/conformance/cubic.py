@@ -109,8 +109,15 @@ class Epoch:
         return float(np.abs(self.window[inside] - law).max() / M)
 
 
-def _draw(lab: Laboratory, trace: Trace, title: str, caption: str, marks: list[float]) -> None:
-    lab.draw(trace, title, caption, volumes=("window",), rates=(), marks=marks)
+def _draw(
+    lab: Laboratory,
+    trace: Trace,
+    title: str,
+    caption: str,
+    marks: list[float],
+    specified: NDArray[np.float64] | None = None,
+) -> None:
+    lab.draw(trace, title, caption, volumes=("window",), rates=(), marks=marks, specified=specified)
 
 
 @case("cubic-window", *NEEDS, cost=3)
@@ -138,12 +145,15 @@ def window(lab: Laboratory) -> str:
         at_most=BAND,
         note=f"from 0 to {until:.1f} s",
     )
+    specified = np.full(len(trace.time), np.nan)
+    specified[epoch.begin : epoch.end] = PACKET * cubic(epoch.t, K_of(epoch.before, epoch.first), epoch.before)
     _draw(
         lab,
         trace,
         "Window after one loss",
-        f"W_max = {epoch.before:.0f} packets; the second line is at K.",
+        f"W_max = {epoch.before:.0f} packets. Dotted lines: the end of the recovery, and K later.",
         [epoch.at, epoch.at + K],
+        specified,
     )
     return f"After a loss at {epoch.before:.0f} packets the window follows the cubic with K = {K:.1f} s"
 

@@ -383,6 +383,7 @@ class Laboratory:
         rates: Sequence[str] = ("rate", "max_bw"),
         marks: Sequence[float] = (),
         span: tuple[float, float] | None = None,
+        specified: NDArray[np.float64] | None = None,
     ) -> None:
         """Add a figure of a trace.
 
@@ -396,11 +397,14 @@ class Laboratory:
             Times of vertical lines.
         span : tuple of two float, s, optional
             Part of the trace to draw.
+        specified : ndarray, shape (n_times,), bytes, optional
+            Values that the specification gives for the volume, drawn as "specification"; NaN: none at this time.
         """
         begin, end = span or (0.0, np.inf)
         where = (trace.time >= begin) & (trace.time <= end)
         panels: dict[str, dict[str, Any]] = {}
-        for label, names, unit in (("Mb/s", rates, 1e6), ("kB", volumes, 1e3)):
+        volume = "window" if list(volumes) == ["window"] else "volume"
+        for label, names, unit in (("rate [Mb/s]", rates, 1e6), (f"{volume} [kB]", volumes, 1e3)):
             curves = {
                 name: np.where(trace[name] < _NEVER, trace[name] / unit, np.nan)[where]
                 for name in names
@@ -409,6 +413,8 @@ class Laboratory:
             curves = {name: values for name, values in curves.items() if np.isfinite(values).any()}
             if curves:
                 panels[label] = curves
+        if specified is not None:
+            panels[f"{volume} [kB]"]["specification"] = specified[where] / 1e3
         states = [str(name) for name in trace.states[where]] if "state" in trace else []
         figure = states_figure(trace.time[where], panels, states, [m for m in marks if begin <= m <= end], title)
         self.pictures.append(Picture.of(figure, title, caption))
