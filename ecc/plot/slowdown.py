@@ -24,7 +24,8 @@ def slowdown_figure(tables: Mapping[str, Any], title: str = "") -> go.Figure:
     ----------
     tables : mapping
         Name of a run -> table with a column "size" [bytes] and columns "p50", "p95", ... of the slowdown, one row for
-        each bin of sizes, for example the result of `Trajectory.slowdowns`.
+        each bin of sizes, for example the result of `Trajectory.slowdowns`. A column "p95_interval" has the half-widths
+        of the confidence intervals of "p95", for example over seeds, and is drawn as bars.
     title : str, optional
 
     Returns
@@ -57,10 +58,12 @@ def slowdown_figure(tables: Mapping[str, Any], title: str = "") -> go.Figure:
         for index, key in enumerate(columns):
             y = np.asarray(table[key], dtype=float)
             values.append(y)
+            spread = table[f"{key}_interval"] if f"{key}_interval" in table else None
             label = "median" if key == "p50" else f"{key[1:]} %"
             fig.add_scatter(
                 x=lean(x),
                 y=lean(y),
+                error_y=None if spread is None else {"type": "data", "array": lean(spread)},
                 name=f"{name}, {label}" if name else label,
                 mode="lines+markers",
                 line={"color": color, "dash": _DASHES[index % len(_DASHES)], "width": 1.8},

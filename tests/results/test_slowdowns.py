@@ -84,6 +84,9 @@ def test_the_figure_has_a_curve_for_each_quantile(run):
     assert figure.layout.xaxis.title.text == "flow size [bytes]"
     assert figure.layout.yaxis.title.text == "slowdown (completion / ideal time)"
     both = slowdown_figure({"a": table, "b": table}, title="two")
+    assert both.data[0].error_y.array is None
+    (bars,) = slowdown_figure({"a": {"size": [1e3, 1e6], "p50": [1.5, 2.0], "p50_interval": [0.2, 0.1]}}).data
+    assert list(bars.error_y.array) == pytest.approx([0.2, 0.1])
     assert len(both.data) == 6 and len({trace.line.color for trace in both.data}) == 2
 
 
