@@ -517,8 +517,8 @@ def summary_tables(summary: dict[str, Any]) -> list[Table]:
         means = [sum(row[key] for row in rest) / len(rest) for key in ("mean_rate", "last_rate")]
         rows.append([f"mean of {len(rest)} others", *([""] if several else []), *mbps(*means)])
     links = sorted(summary["links"], key=lambda row: -row["peak_queue"])
-    others = links[_SHOWN - 1 :] if len(links) > _SHOWN else []
-    links = sorted(links[: len(links) - len(others)], key=lambda row: row["link"])
+    remaining_links = links[_SHOWN - 1 :] if len(links) > _SHOWN else []
+    links = sorted(links[: len(links) - len(remaining_links)], key=lambda row: row["link"])
     has_marks = any(row["marks"] for row in summary["links"])
     queues = [
         [
@@ -532,10 +532,10 @@ def summary_tables(summary: dict[str, Any]) -> list[Table]:
         ]
         for row in links
     ]
-    if others:
-        drops, marks = (f"{sum(row[what] for row in others):,.0f}" for what in ("drops", "marks"))
-        peak = f"up to {others[0]['peak_queue']:,.0f}"
-        queues.append([f"{len(others)} others", "", "", "", peak, drops, *([marks] if has_marks else [])])
+    if remaining_links:
+        drops, marks = (f"{sum(row[what] for row in remaining_links):,.0f}" for what in ("drops", "marks"))
+        peak = f"up to {remaining_links[0]['peak_queue']:,.0f}"
+        queues.append([f"{len(remaining_links)} others", "", "", "", peak, drops, *([marks] if has_marks else [])])
     title = f"{summary['protocol']}, {summary['engine']} run of {summary['simulated']:g} s"
     heads = ("flow", *(["protocol"] if several else []), "mean rate [Mb/s]", "in the last tenth [Mb/s]")
     of_links = (

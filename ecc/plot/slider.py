@@ -119,9 +119,9 @@ def _keep_ranges(parts: Sequence[go.Figure]) -> None:
     layouts = [_axes_of(part) for part in parts]
     for axis in layouts[0]:
         settings = [layout[axis] for layout in layouts]
-        ranges = [own["range"] for own in settings if own.get("range") is not None]
-        from_zero = all(own.get("rangemode") == "tozero" and own.get("type") != "log" for own in settings)
-        alike = len({own.get("title", {}).get("text") for own in settings}) == 1
+        ranges = [setting["range"] for setting in settings if setting.get("range") is not None]
+        from_zero = all(setting.get("rangemode") == "tozero" and setting.get("type") != "log" for setting in settings)
+        alike = len({setting.get("title", {}).get("text") for setting in settings}) == 1
         if axis.startswith("y") and not ranges and from_zero and alike:
             drawn = [decoded(t.y) for part in parts for t in part.data if (t.yaxis or "y") == axis.replace("axis", "")]
             values = np.concatenate([np.zeros(1), *drawn])
