@@ -37,6 +37,7 @@ _AHEAD = 1e-4  # relative to the gain: distance before close crossings at which 
 _WIDTH = 1e-2  # relative to the gain: half of the range to which a polynomial is fitted around a touch
 _TOUCH = 40  # members that are computed to examine a gain at which roots touch the boundary
 _FITTED = 15  # number of these members to which a polynomial is fitted
+_MANY = 32  # roots more than the fewest on the grid: with these at the first gain, not all crossings are listed
 _MAX_UNSTABLE = 8  # roots that may turn unstable in addition to the first before counting stops
 
 
@@ -97,7 +98,8 @@ class Scan:
         self.family, self.gains, self.also = family, gains, set(also)
         self.known: dict[float, int] = {}
         self.cover: Cover | None = None
-        self.begins = self.complete = 0.0
+        self.begins = self.complete = self.listed_from = 0.0
+        self.max_listed: float = inf
 
     def _terms(self, gain: float) -> Terms:
         return self.family(gain).terms()
@@ -162,8 +164,11 @@ class Scan:
             tried = f"from {self.gains[0]:g} to {self.gains[-1]:g}" if self.gains else "that could be tried"
             raise UndecidedError(f"stability is undecided at every gain {tried}")
         grid = sorted({*grid})
-        max_count = self.count(grid[0]) + _MAX_UNSTABLE
-        over = next((i for i, gain in enumerate(grid) if self.count(gain) > max_count), None)
+        fewest, max_count = min(map(self.count, grid)), self.count(grid[0])
+        max_count = (max_count if max_count <= fewest + _MANY else fewest) + _MAX_UNSTABLE
+        self.max_listed = max_count
+        first = next(i for i, gain in enumerate(grid) if self.count(gain) <= max_count)
+        over = next((i for i, gain in enumerate(grid) if i > first and self.count(gain) > max_count), None)
         if over is not None:
             grid = [*grid[:over], self._fewer(grid[over - 1], grid[over], max_count)]
         stable = [g for g in grid if self.cover is not None and self.cover.to < g < lost and g not in self.also]
@@ -179,8 +184,8 @@ class Scan:
         Between crossings the number of unstable roots is proven constant by covers. If a cover ends in between, it has
         met a window that counts missed, or roots that touch the boundary.
         """
-        at = complete = low
-        is_complete, spent = True, 0
+        at = max(low, self.listed_from)
+        complete, is_complete, spent = low, at == low, 0
         while at < high and spent < _MAX_MEMBERS:
             later = [c.gain for c in crossings if c.gain > at]
             gap = next(((a, b) for a, b in _gaps(later)), (high, high))
@@ -322,6 +327,9 @@ class Scan:
         change = self.count(high) - self.count(low)
         if change == 0:
             return []
+        if min(self.count(low), self.count(high)) > self.max_listed:
+            self.listed_from = max(self.listed_from, high)
+            return [Crossing(high, nan, change)]
         middle = float(np.sqrt(low) * np.sqrt(high))
         wide = high - low > _NARROW * high or (abs(change) > 2 and high - low > _TOGETHER * high)
         if wide and low < middle < high:

@@ -516,6 +516,9 @@ def stability_limit(
     is a gain at which roots touch the boundary. `complete_to` ends at the first gap that cannot be closed: at a
     touch, at a jump, or after 2000 members. Above it only the counts on the mesh are known, and a note says so.
 
+    A family that is counted and starts with dozens of unstable roots has one entry, of frequency nan, for all crossings
+    in a range that leaves more than eight of the fewest possible roots unstable, and complete_to ends before it.
+
     Crossings within 1e-7 of each other (1e-14 for the two solved forms) may be listed as one, or as a touch, with
     change 0. A note has every touch.
 

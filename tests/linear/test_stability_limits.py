@@ -514,3 +514,24 @@ def test_directions_of_crossings_at_long_delays_take_no_counts(monkeypatch):
     every = [c for c in stability_limit(family).crossings if c.gain > 1e4]
     assert [c.change for c in every] == [2] * 11
     assert len(counted) == 2  # two more per crossing without a known direction
+
+
+def test_hundreds_of_unstable_roots_at_the_first_gain_have_one_entry():
+    tried = []
+
+    def family(gain):
+        if gain < 1.0:
+            raise ValueError("gain must be >= 1")
+        tried.append(gain)
+        return DelaySystem([-2000.0 / gain**2], [1.0])
+
+    limit = stability_limit(family, maximum=1e3)
+    last = (2000.0 / (pi / 2.0)) ** 0.5
+    assert limit.start == 638
+    assert sum(c.change for c in limit.crossings) == -638
+    listed = [c.gain for c in limit.crossings if not isnan(c.frequency)]
+    np.testing.assert_allclose(listed[-3:], last / np.sqrt([9.0, 5.0, 1.0]), rtol=1e-9)
+    ((low, high),) = limit.stable_ranges
+    assert (low, high) == (pytest.approx(last, rel=1e-9), 1e3)
+    assert limit.complete_to == limit.begins < low
+    assert len(tried) < 1500
