@@ -19,10 +19,11 @@ from ecc import packet
 from ecc.claims.checks.data_centers.dctcp import _Variant
 from ecc.contract.assignment import parameter_names, read_protocol, with_parameter
 from ecc.contract.env import FlowEnv, Hook, Params
-from ecc.cycles import rate_updates
+from ecc.cycles import rate_updates, step_marking
+from ecc.cycles.marked_links import marked_windows
 from ecc.cycles.relays import relay_orbit
 from ecc.errors import EccError
-from ecc.models import NSCC, PEDN, TIMELY, Copa, Swift, copa, dctcp, edn, nscc, swift, timely
+from ecc.models import NSCC, PEDN, TIMELY, Copa, Prague, Swift, copa, dctcp, edn, nscc, prague, swift, timely
 from ecc.network.network import Network
 from ecc.queues import StepMarking
 from ecc.scenario import Scenario
@@ -275,7 +276,7 @@ def _finite_map(loop: Any, network: Network, time: str) -> LimitCycle:
     return replace(cycle, multipliers=np.sort(moduli)[::-1].astype(complex))
 
 
-# ---- marks above a threshold: DCTCP ------------------------------------------------------------------------
+# ---- marks above a threshold: DCTCP, Prague ----------------------------------------------------------------
 
 PARTS = 10
 """Small packets in a packet of 1500 bytes."""
@@ -333,14 +334,100 @@ def _over_step(host: Any, network: Network, size: int, threshold: float) -> Case
     return read_protocol({"flows": host, "links": marks}), with_packets(lambda _: size)(host, network)[1]
 
 
+@dataclass
+class _HeldPrague(prague.FlowState):
+    held: int = 0  # 1 in the round after a response
+    round_end: float = 0.0  # the round ends when more than this is delivered [bytes]
+
+
+@dataclass(frozen=True)
+class _SmallPrague(Prague):
+    """Prague with windows that grow by PARTS packets.
+
+    `per_byte` is the time that the link takes for a byte of all flows [s]: hosts pace at the present RTT and average
+    marks at each ACK. 0: they act once per RTT, without pacing.
+    """
+
+    per_byte: float = 0.0
+
+    FlowState = _HeldPrague
+
+    def params(self) -> dict[str, float]:
+        return {"per_byte": self.per_byte, **super().params()}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {**super().flow_hooks(), "on_ack": _prague_on_ack}
+
+
+def _prague_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Open in slow start as Prague does, and then act at each ACK or once per RTT."""
+    if flow.W < flow.ssthresh:
+        prague.flow_on_ack(flow, header, p, env)
+    elif p.per_byte > 0.0:
+        _prague_at_present(flow, header, p, env)
+    else:
+        _prague_once_per_rtt(flow, header, p, env)
+
+
+def _prague_at_present(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Average marks at each ACK, and pace at the RTT that follows from the bytes in flight."""
+    before = flow.W
+    if env.acked > 0:
+        share = env.acked / flow.W * env.srtt / prague.virtual_rtt(env.srtt, p)
+        flow.alpha += p.g * share * (min(1.0 * env.marked / env.acked, 1.0) - flow.alpha)
+        flow.updated = env.now
+    prague.flow_on_ack(flow, header, p, env)
+    if flow.W > before:
+        flow.W = before + PARTS * (flow.W - before)
+    env.rate = 8.0 * flow.W / max(p.per_byte * env.in_flight, env.min_rtt)
+    env.window = 2.0 * flow.W
+
+
+def _prague_once_per_rtt(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Move alpha and the window once per RTT, by a mark on a packet that saw the last change."""
+    step = PARTS * env.packet_size
+    if env.delivered >= flow.round_end:
+        marked = 1.0 if env.marked > 0 else 0.0
+        flow.alpha = prague.averaged(flow.alpha, marked, env.rtt, p)
+        if flow.held > 0:
+            flow.held = 0
+        elif marked > 0.0:
+            flow.W = prague.reduced(flow.W, flow.alpha)
+            flow.held = 1
+        else:
+            flow.W = prague.grown(flow.W, flow.W, env.rtt, step, step, p)
+        flow.ssthresh = flow.W
+        flow.round_end = max(1.0 * env.in_flight, flow.W) + env.delivered + step
+    env.window = flow.W
+    env.rate = 0.0
+
+
+def _prague(is_present: bool) -> Change:
+    """Return a change to `_SmallPrague` with small packets."""
+
+    def changed(_: Any, network: Network) -> Case:
+        per_byte = 8.0 * network.n_flows / float(network.capacities[0])
+        return _over_step(_SmallPrague(per_byte=per_byte * is_present), network, 1500 // PARTS, 14.0)
+
+    return changed
+
+
+def _three_responses(loop: Any, network: Network, time: str) -> LimitCycle:
+    """Return the cycle of Prague with three responses to marks, which starts with a small alpha reach."""
+    parts = marked_windows(loop, network)
+    window = (parts.pipe + parts.threshold) / network.n_flows
+    return step_marking._paced(parts, np.array([[window, 0.1]] * len(parts.counts)))
+
+
 def _dctcp(parts: int, host: type = _Variant) -> Change:
     """Return a change to packets of 1500/parts bytes, with windows that grow by as many packets."""
     hosts = host(transport="sack", initial=10.0 * parts, packets=1.0 * parts)
     return lambda _, network: _over_step(hosts, network, 1500 // parts, 40.0)
 
 
-def _two_flows(loop: Any, network: Network) -> Case:
-    return loop, network.with_flows(network.flows[:2])
+def _first_flows(count: int) -> Change:
+    """Return a change to the first flows of the network."""
+    return lambda loop, network: (loop, network.with_flows(network.flows[:count]))
 
 
 # ---- delays around a target: Swift, NSCC -------------------------------------------------------------------
@@ -510,7 +597,7 @@ EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {
         Experiment(
             "with two flows, and packets ten times smaller",
             "flows send in trains, so that the ten hosts see marks at different times of an RTT and respond in turns",
-            _two_flows,
+            _first_flows(2),
             packets=_dctcp(PARTS),
             times=("continuous",),
         ),
@@ -518,7 +605,7 @@ EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {
             "per response to marks, with two flows that act once per RTT, and packets ten times smaller",
             "hosts act at each ACK, with flows in turns, and not once per RTT at the same time as in discrete time, "
             "where a period also has several responses",
-            _two_flows,
+            _first_flows(2),
             _per_response,
             _dctcp(PARTS, _DCTCPOncePerRTT),
             times=("discrete",),
@@ -559,6 +646,29 @@ EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {
             _copa(1, "960 Mb/s"),
             packets=lambda _, network: (_CopaOncePerRTT(delta=0.02), network),
             times=("discrete",),
+        ),
+    ),
+    "Prague": (
+        Experiment(
+            "of the cycle with three responses, with hosts that pace at the present RTT and average marks at each ACK, "
+            "and packets ten times smaller",
+            "hosts pace at the smoothed RTT, with a window that limits them after a response, and average marks once "
+            "per virtual RTT; and cycles with two and three responses coexist",
+            computed=_three_responses,
+            packets=_prague(True),
+            times=("continuous",),
+        ),
+        *(
+            Experiment(
+                f"per response to marks, with {name} once per RTT, and packets ten times smaller",
+                "hosts are paced and act at each ACK, and not once per RTT at the same time as in discrete time, where "
+                "a period also has several responses",
+                flows,
+                _per_response,
+                _prague(False),
+                times=("discrete",),
+            )
+            for name, flows in (("one flow that acts", _first_flows(1)), ("two flows that act", _first_flows(2)))
         ),
     ),
     "Swift": (

@@ -119,7 +119,7 @@ def causes(
         explained = [quantity for quantity in unexplained if is_small(quantity, values.get(quantity))]
         unexplained = [quantity for quantity in unexplained if quantity not in explained]
         if explained:
-            found[cause] = explained
+            found.setdefault(cause, []).extend(explained)
     if unexplained:
         found[UNKNOWN] = unexplained
     texts = [f"{', '.join(names)}: {cause}" for cause, names in found.items()]

@@ -84,7 +84,7 @@ def step_marking_cycle(loop: Protocol | ProtocolAssignment, network: Network, ti
     parts = marked_windows(loop, network)
     if time == "discrete":
         return _discrete(parts)
-    return _paced(parts) if parts.protocol.is_paced else _continuous(parts)
+    return _paced(parts, starting_windows(parts)) if parts.protocol.is_paced else _continuous(parts)
 
 
 # ---- continuous time -----------------------------------------------------------------------------------------
@@ -215,7 +215,8 @@ def _continuous(parts: MarkedWindows) -> LimitCycle:
     return _cycle(parts, "continuous", trace, multipliers, method, f"differences have an error of {error:.0e}")
 
 
-def _paced(parts: MarkedWindows) -> LimitCycle:
+def _paced(parts: MarkedWindows, start: Real) -> LimitCycle:
+    """Return the cycle that the values of all groups reach, if the queue rises through the threshold with them."""
     states = list(parts.protocol.states.values())
 
     def slope(values: Real, D: float, marked: float) -> Real:
@@ -228,7 +229,7 @@ def _paced(parts: MarkedWindows) -> LimitCycle:
 
     interval, counts = parts.protocol.response_interval, parts.counts
     windows = SwitchedWindows(slope, response, interval, counts, parts.capacity, parts.rtt, parts.threshold)
-    cycle = switched_cycle(windows, starting_windows(parts))
+    cycle = switched_cycle(windows, start)
     area = float(np.trapezoid(cycle.queue, cycle.times))
     method = "return map of paced windows at the threshold, by differences"
     note = f"hosts pace at the present RTT, not at a smoothed one; differences have an error of {cycle.error:.0e}"
