@@ -20,7 +20,7 @@ from ecc.claims.checks.data_centers.dctcp import _Variant
 from ecc.contract.assignment import parameter_names, read_protocol, with_parameter
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.cycles import rate_updates, step_marking
-from ecc.cycles.marked_links import marked_windows
+from ecc.cycles.marked_links import marked_windows, starting_windows
 from ecc.cycles.relays import relay_orbit
 from ecc.errors import EccError
 from ecc.models import NSCC, PEDN, TIMELY, Copa, Prague, Swift, copa, dctcp, edn, nscc, prague, swift, timely
@@ -413,10 +413,11 @@ def _prague(is_present: bool) -> Change:
 
 
 def _three_responses(loop: Any, network: Network, time: str) -> LimitCycle:
-    """Return the cycle of Prague with three responses to marks, which starts with a small alpha reach."""
+    """Return the cycle of Prague with three responses to marks, which a start with a small alpha reaches."""
     parts = marked_windows(loop, network)
-    window = (parts.pipe + parts.threshold) / network.n_flows
-    return step_marking._paced(parts, np.array([[window, 0.1]] * len(parts.counts)))
+    start = starting_windows(parts)
+    start[:, 1] = 0.1
+    return step_marking._paced_from(parts, start)
 
 
 def _dctcp(parts: int, host: type = _Variant) -> Change:

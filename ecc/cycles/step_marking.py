@@ -52,6 +52,8 @@ _MAX_RTTS = 1e5  # longest time between two events [RTTs]
 _MAX_CYCLES = 400  # cycles until the return map has converged
 _CONVERGED = 1e-8  # relative change of the state per cycle
 _DEVIATION = 1e-5  # relative deviation of a state for differences
+_SMALLER = 0.3  # factor on states at a second start of paced windows
+_SAME_PERIOD = 0.01  # relative difference of the periods of one cycle
 _POINTS = 40  # points of the orbit in each of its parts
 
 
@@ -84,7 +86,7 @@ def step_marking_cycle(loop: Protocol | ProtocolAssignment, network: Network, ti
     parts = marked_windows(loop, network)
     if time == "discrete":
         return _discrete(parts)
-    return _paced(parts, starting_windows(parts)) if parts.protocol.is_paced else _continuous(parts)
+    return _paced(parts) if parts.protocol.is_paced else _continuous(parts)
 
 
 # ---- continuous time -----------------------------------------------------------------------------------------
@@ -215,7 +217,25 @@ def _continuous(parts: MarkedWindows) -> LimitCycle:
     return _cycle(parts, "continuous", trace, multipliers, method, f"differences have an error of {error:.0e}")
 
 
-def _paced(parts: MarkedWindows, start: Real) -> LimitCycle:
+def _paced(parts: MarkedWindows) -> LimitCycle:
+    """Return the cycle of paced windows; its notes have the cycle that smaller states reach, if that is another."""
+    start = starting_windows(parts)
+    cycle = _paced_from(parts, start)
+    start[:, 1:] *= _SMALLER
+    try:
+        other = _paced_from(parts, start)
+    except ConvergenceError:
+        return cycle
+    if abs(other.period / cycle.period - 1.0) < _SAME_PERIOD:
+        return cycle
+    note = (
+        f"a start with smaller {', '.join(parts.names[1:])} reaches another cycle, with a period of {other.period:.4g} "
+        f"s and an amplitude of {other.amplitude:.4g} bytes"
+    )
+    return replace(cycle, notes=(*cycle.notes, note))
+
+
+def _paced_from(parts: MarkedWindows, start: Real) -> LimitCycle:
     """Return the cycle that the values of all groups reach, if the queue rises through the threshold with them."""
     states = list(parts.protocol.states.values())
 

@@ -8,6 +8,7 @@ from scipy.optimize import brentq
 
 import ecc
 from ecc.contract.assignment import read_protocol
+from ecc.cycles.reference_cases import cycle_case
 from ecc.cycles.step_marking import step_marking_cycle
 from ecc.cycles.sum_and_differences import sum_and_differences
 from ecc.cycles.switched_windows import SwitchedWindows, switched_cycle
@@ -105,6 +106,13 @@ def test_paced_windows_over_the_step_of_the_low_latency_queue():
     assert cycle.dominant.real == pytest.approx(windows.min() / windows.max(), abs=0.01)
     with pytest.raises(LinearizationError, match="no marking threshold"):
         step_marking_cycle(read_protocol({"flows": DCTCP(), "links": DualPI2()}), network, "continuous")
+
+
+def test_the_note_of_a_cycle_of_paced_windows_has_another_cycle_that_smaller_states_reach():
+    cycle = step_marking_cycle(*cycle_case(Prague()), "continuous")
+    assert cycle.period == pytest.approx(0.2106, rel=1e-3)
+    (note,) = [note for note in cycle.notes if "smaller alpha" in note]
+    assert "a period of 0.2676 s and an amplitude of 1.342e+04 bytes" in note
 
 
 @pytest.mark.slow
