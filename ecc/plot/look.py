@@ -304,9 +304,13 @@ def decoded(values: Any) -> NDArray[np.float64]:
 _PAGE_HEAD = (
     '<meta name="viewport" content="width=device-width, initial-scale=1"><style>'
     "@media screen and (prefers-color-scheme: dark) { html { color-scheme: dark; background: #141414; } "
-    ".plotly-graph-div { filter: invert(0.9216) hue-rotate(180deg); } }</style>"
+    ".plotly-graph-div { filter: invert(0.9216) hue-rotate(180deg); } } "
+    "@media (max-width: 600px) { .modebar-container { display: none; } }</style>"
 )
-"""Width of phones, and the colors of dark mode: white becomes the color of the page, and hues remain."""
+"""Width of phones, on which buttons would cover the title, and the colors of dark mode.
+
+White becomes the color of the page, and hues remain.
+"""
 
 
 def as_html(drawn: go.Figure, page: bool = True) -> str:

@@ -24,8 +24,9 @@ _LOGARITHMIC = 30.0  # ratio of the ends of an axis from which it is logarithmic
 _TICKS = 20  # maximum number of values of an axis of a map that each have a tick, at equal distances
 _UNITS = {"bytes": SIZE, "bit/s": RATE, "s": TIME}
 _PANEL = {False: 240, True: 300}  # height of a panel in pixels, of curves and of a map
-_MIN_HEIGHT = 420  # pixels
+_MIN_HEIGHT = 480  # pixels
 _TITLE, _NOTE, _Y_TITLE = 40, 54, 24  # maximum characters of a line: of the title and note on a phone, of a y title
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 _QUANTITY = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?( ?[A-Za-zµ%/]+)?")
 
 
@@ -106,8 +107,8 @@ def _add_heading(fig: go.Figure, title: str, note: str) -> None:
     titles, notes = wrap(title, _TITLE), wrap(note, _NOTE)
     if titles or notes:
         text = "<br>".join([*titles, *(f'<span style="font-size:12px">{line}</span>' for line in notes)])
-        fig.update_layout(title={"text": text, "yref": "container", "y": 1.0, "yanchor": "top", "pad": {"t": 10}})
-        fig.update_layout(margin_t=26 + 19 * len(titles) + 16 * len(notes))
+        fig.update_layout(title={"text": text, "yref": "container", "y": 1.0, "yanchor": "top", "pad": {"t": 18}})
+        fig.update_layout(margin_t=34 + 19 * len(titles) + 16 * len(notes))
 
 
 def _unit(name: str, values: NDArray[np.float64]) -> tuple[float, str]:
@@ -120,8 +121,13 @@ def _unit(name: str, values: NDArray[np.float64]) -> tuple[float, str]:
 
 
 def _texts(values: Sequence[Any]) -> list[str]:
-    """Return the values of an axis of texts."""
-    return [value if isinstance(value, str) else f"{value:.6g}" for value in values]
+    """Return the values of an axis of texts; large numbers have a prefix, for example 300M."""
+    return [value if isinstance(value, str) else _number_text(value) for value in values]
+
+
+def _number_text(value: float) -> str:
+    factor, prefix = next((pair for pair in _PREFIXES if abs(value) >= pair[0]), (1.0, ""))
+    return f"{value / factor:.6g}{prefix}"
 
 
 def _setting_axis(name: str, values: Sequence[Any], has_texts: bool) -> dict[str, Any]:
@@ -130,7 +136,8 @@ def _setting_axis(name: str, values: Sequence[Any], has_texts: bool) -> dict[str
         return axis(name) | {"type": "category", "categoryorder": "array", "categoryarray": _texts(values)}
     numbers = np.asarray(values, dtype=float)
     is_log = bool(numbers.min() > 0.0 and numbers.max() / numbers.min() >= _LOGARITHMIC)
-    return axis(name, log=is_log, values=numbers)
+    large = {"tickformat": "~s"} if numbers.max() >= _PREFIXES[-1][0] and not is_log else {}
+    return axis(name, log=is_log, values=numbers) | large
 
 
 def _has_texts(values: Sequence[Any], is_map: bool) -> bool:
@@ -179,7 +186,7 @@ def _curves(
         if len(x) < len(levels):
             (x_name, x), (name, levels) = (name, levels), (x_name, x)
             values, spread = values.T, None if spread is None else spread.T
-        names = [f"{name} = {level if isinstance(level, str) else format(level, '.6g')}" for level in levels]
+        names = [f"{name} = {text}" for text in _texts(levels)]
     numbers = values + (0.0 if spread is None else np.nan_to_num(spread))
     has_texts = _has_texts(x, is_map=False)
     y_axis = axis("<br>".join(wrap(label, _Y_TITLE, break_long_words=False)), values=numbers)
@@ -201,8 +208,8 @@ def _curves(
         else:
             line = {"line": {"color": color, "width": 1.8}, "marker": {"size": 6}}
             fig.add_scatter(**shared, mode="lines+markers", **line)
-    if len(names) > 1:  # below the title of the x axis
-        fig.update_layout(margin_b=72 + 20 * len(names))
+    if len(names) > 1 and place[0] == 0:  # the legend is below the title of the x axis
+        fig.update_layout(margin_b=72 + 20 * len(names), height=fig.layout.height + 20 * len(names))
 
 
 def _map(
