@@ -27,6 +27,7 @@ from ecc.claims.ledger import Finding, Measurement, Verdict, claims
 from ecc.cli import main, output
 from ecc.cli.app import app
 from ecc.cli.output import print_items, print_text, progress_bar, table_of
+from ecc.cli.sweep import _with_interval
 from ecc.results import metrics
 
 SCENARIO = """
@@ -509,6 +510,14 @@ def test_a_sweep_prints_means_over_seeds_with_intervals(tmp_path, capsys):
     assert main([*command[:6], "--jobs", "1", "--average", "seed", "--json"]) == 0
     (mean,) = json.loads(capsys.readouterr().out)
     assert mean["runs"] == 3 and mean["utilization"] == pytest.approx(means[0]["utilization"])
+
+
+@pytest.mark.parametrize(
+    ("mean", "half_width", "text"),
+    [(1.0, 7.9e-6, "1 ± 7.9e-06"), (128.4, 26.1, "128 ± 26"), (0.5, 0.0, "0.5 ± 0"), (3.0, math.nan, "3")],
+)
+def test_a_mean_has_the_digits_of_its_interval(mean, half_width, text):
+    assert _with_interval(mean, half_width) == text
 
 
 def test_means_of_an_interrupted_sweep_have_the_number_of_runs(scenario, capsys, monkeypatch):

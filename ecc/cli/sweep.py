@@ -261,6 +261,8 @@ def sweep(
 _Metrics = Mapping[str, tuple[str, Mapping[str, Any]]]
 """Text of --metric -> name of the metric and its own arguments."""
 
+_MAX_DECIMALS = 6  # decimals of a mean; with a shorter interval, both have their own digits
+
 RUNS = "runs"
 """Column of tables of means: the number of runs in a row."""
 
@@ -579,6 +581,8 @@ def _with_interval(mean: float, half_width: float) -> str:
     if half_width < 1e-9 * abs(mean) or half_width == 0.0:
         return f"{mean:.6g} ± 0"
     decimals = max(0, 1 - floor(log10(half_width)))
+    if decimals > _MAX_DECIMALS:
+        return f"{mean:.6g} ± {half_width:.2g}"
     return f"{mean:.{decimals}f} ± {half_width:.{decimals}f}"
 
 
