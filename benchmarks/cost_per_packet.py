@@ -215,12 +215,35 @@ void stop(void) { CALLGRIND_DUMP_STATS; CALLGRIND_STOP_INSTRUMENTATION; }
 def worker() -> None:
     """Measure the cases of the standard input, in a process under valgrind."""
     with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "callgrind.so"
-        subprocess.run(
-            ["cc", "-shared", "-fPIC", "-O2", "-xc", "-", "-o", library], input=CALLGRIND, text=True, check=True
-        )
-        callgrind = ctypes.CDLL(str(library))
+        callgrind = callgrind_library(Path(folder))
         print(json.dumps([measure(case, callgrind) for case in json.load(sys.stdin)]))
+
+
+def callgrind_library(folder: Path) -> Any:
+    """Return the library of `CALLGRIND`; outside of valgrind its functions do nothing.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it is compiled.
+    """
+    library = folder / "callgrind.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-xc", "-", "-o", library], input=CALLGRIND, text=True, check=True)
+    return ctypes.CDLL(str(library))
+
+
+def counted_by(out: Path, k: int) -> int:
+    """Return the instructions of the k-th stretch, from 1, that callgrind wrote.
+
+    Parameters
+    ----------
+    out : Path
+        Its --callgrind-out-file.
+    k : int
+    """
+    text = Path(f"{out}.{k}").read_text(errors="replace")
+    (line,) = [line for line in text.splitlines() if line.startswith(("summary:", "totals:"))][:1]
+    return int(line.split()[1])
 
 
 def with_instructions(cases: list[Case]) -> list[Case]:
@@ -244,9 +267,7 @@ def with_instructions(cases: list[Case]) -> list[Case]:
             raise SystemExit(done.stderr)
         found = json.loads(done.stdout)
         for k, one in enumerate(found):
-            text = (Path(folder) / f"out.{k + 1}").read_text(errors="replace")
-            (line,) = [line for line in text.splitlines() if line.startswith(("summary:", "totals:"))][:1]
-            one["instructions"] = int(line.split()[1]) / one["packets"]
+            one["instructions"] = counted_by(Path(folder) / "out", k + 1) / one["packets"]
     return list(found)
 
 
