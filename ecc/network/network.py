@@ -576,9 +576,9 @@ class Network(Displayed):
         of_links = np.array([link.delay for link in self.links])
         at = np.array([flow.access_delay for flow in self.flows])
         for hop in range(int(hops.max()) + 1):
-            here = hops == hop
-            delays[flows[here], links[here]] = at[flows[here]]
-            at[flows[here]] += of_links[links[here]]
+            crossing, link = flows[hops == hop], links[hops == hop]
+            delays[crossing, link] = at[crossing]
+            at[crossing] += of_links[link]
         return delays
 
     @cached_property
