@@ -60,10 +60,10 @@ class Certificate(Displayed):
     reason: str = ""
 
     def _rows(self) -> Rows:
-        most = inf if self.at_most is None else self.at_most
-        count = str(self.at_least) if most == self.at_least else f"at least {self.at_least}"
-        if most > self.at_least:
-            count += ", no upper bound" if most == inf else f", at most {most}"
+        count = str(self.unstable)
+        if self.unstable is None:
+            bound = "no upper bound" if self.at_most is None else f"at most {self.at_most}"
+            count = f"at least {self.at_least}, {bound}"
         where = [("right of", f"{self.line:.6g}")] if self.line else []
         effort = f"{self.method}; {self.pieces} pieces of contours, |s| up to {self.reach:.4g}"
         return [
