@@ -330,7 +330,7 @@ def as_html(drawn: go.Figure, page: bool = True) -> str:
         ", ".join(dict.fromkeys(filter(None, titles))),
         ", ".join(dict.fromkeys(names)),
     ]
-    texts[1] = texts[1].replace("<br>", " ")
+    texts = [" ".join(re.sub(r"</?(br|span)\b[^>]*>", " ", text).split()) for text in texts]
     text = ": ".join(filter(None, texts[:2])) + (f". Curves: {texts[2]}." if texts[2] else ".")
     html = str(drawn.to_html(include_plotlyjs=page, full_html=page, config={"displaylogo": False}))
     if page:

@@ -543,6 +543,8 @@ def test_a_sweep_over_names_has_bars_and_a_sweep_over_quantities_has_lines():
     assert max(map(len, re.sub("<(?!br).*?>", "", bars.layout.title.text).split("<br>"))) <= 54
     for values in (["10 Mb/s", "1.5 Gb/s"], ["0.2, 65", "0.4, 90"], [1e6, 2e6]):
         assert sweep_figure({"x": values}, {"loss": [0.1, 0.2]}).data[0].type == "scatter"
+    drawn = sweep_figure({"x": [1, 2]}, {"loss": [0.1, 0.2]}, title="Incast " * 9, note="mean of 3 seeds")
+    assert f"<title>{'Incast ' * 9}mean of 3 seeds</title>" in as_html(drawn)
     large = [1e6, 1.5e6, 2e6, 3e8, 4e9, 5e9]
     (heat,) = sweep_figure({"a": large, "b": large}, {"loss": np.ones((6, 6))}).data
     assert heat.y == ("1M", "1.5M", "2M", "300M", "4G", "5G")
