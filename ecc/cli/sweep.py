@@ -555,23 +555,19 @@ def _print_means(dataset: xr.Dataset, rows: pd.DataFrame, average: str) -> None:
     """Print means with the half-widths of their 95 % confidence intervals."""
     halves = [name for name in rows if str(name).endswith("_interval")]
     titles, scales = _columns(dataset, rows.drop(columns=halves))
-    cells = []
-    for _, row in rows.iterrows():
-        cells.append(
-            [
-                _with_interval(row[name] / scale, row[f"{name}_interval"] / scale)
-                if f"{name}_interval" in row
-                else value_text(row[name])
-                if isinstance(row[name], str)
-                else f"{row[name]:.6g}"
-                for name, scale in scales.items()
-            ]
-        )
+    cells = [[_mean_text(row, name, scale) for name, scale in scales.items()] for _, row in rows.iterrows()]
     if cells:
         values = f"{dataset.sizes[average]} values of {average}"
         up_to = "" if (rows[RUNS] == dataset.sizes[average]).all() else "up to "
         title = f"{dataset.attrs['title']}: mean over {up_to}{values}, 95 % interval"
         print_items(table_of(title, titles, cells))
+
+
+def _mean_text(row: pd.Series, name: str, scale: float) -> str:
+    """A setting, or the mean of a metric with its interval in a unit."""
+    if f"{name}_interval" in row:
+        return _with_interval(row[name] / scale, row[f"{name}_interval"] / scale)
+    return value_text(row[name])
 
 
 def _with_interval(mean: float, half_width: float) -> str:
