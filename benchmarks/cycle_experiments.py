@@ -596,6 +596,12 @@ EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {
     ),
     "DCTCP": (
         Experiment(
+            "with packets ten times smaller",
+            "granularity of packets",
+            packets=_dctcp(PARTS),
+            times=("continuous",),
+        ),
+        Experiment(
             "with two flows, and packets ten times smaller",
             "flows send in trains, so that the ten hosts see marks at different times of an RTT and respond in turns",
             _first_flows(2),
