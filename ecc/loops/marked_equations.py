@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.contract.assignment import Deployment
-from ecc.loops.marked_parts import HostKind, MarkingQueue, kinds_of, queues_of, takes_feedback
+from ecc.loops.marked_parts import FlowKind, HostKind, MarkingQueue, kinds_of, loads_of, queues_of, takes_feedback
 from ecc.loops.marked_signals import Signal, delayed, derivative, evaluate, mean, nominal
 from ecc.network.network import Network
 
@@ -22,13 +22,17 @@ def held_from_tick(held: Any, interval: float) -> Any:
 
 
 class MarkedLoop:
-    """The equations of the loop, on numbers or signals; states: w and h of each kind of flow, q and z of queues."""
+    """The equations of the loop, on numbers or signals; states: w and h of each kind of flow, q and z of queues.
+
+    `kinds` are the flows with windows, and `traffic` these and the unresponsive flows, in this order.
+    """
 
     def __init__(self, deployed: Deployment, network: Network, once: bool = False) -> None:
         self.network = network
         self.once = once
         self.queues = queues_of(deployed, network)
         self.kinds = kinds_of(deployed, network)
+        self.traffic: list[FlowKind] = [*self.kinds, *loads_of(deployed, network)]
         self.names: list[tuple[str, int, str]] = []
         for g, kind in enumerate(self.kinds):
             self.names += [("host", g, name) for name in ("w", *kind.states)]
@@ -38,16 +42,16 @@ class MarkedLoop:
         self.number = {queue.link: k for k, queue in enumerate(self.queues)}
         dropping = [
             [self.signal(self.queues[self.number[link]], kind) == "loss" for link in kind.route if link in self.number]
-            for kind in self.kinds
+            for kind in self.traffic
         ]
         self.max_upstream_drops = max((sum(some[:-1]) for some in dropping), default=0)
 
     # ---- the equations -----------------------------------------------------------------------------------
 
     def delays(self, z: Sequence[Any]) -> list[tuple[float, dict[int, float]]]:
-        """Return D and F of each kind of flow, queues included."""
+        """Return D and F of each kind of traffic, queues included."""
         delays = []
-        for kind in self.kinds:
+        for kind in self.traffic:
             waited, late = 0.0, {}
             for link, delay in zip(kind.route, kind.forward, strict=True):
                 late[link] = delay + waited
@@ -57,6 +61,10 @@ class MarkedLoop:
             delays.append((kind.rtt + waited, late))
         return delays
 
+    def host_rtts(self, z: Sequence[Any]) -> list[float]:
+        """Return D of each kind of flow with windows."""
+        return [D for D, _ in self.delays(z)[: len(self.kinds)]]
+
     def moves(
         self,
         z: Sequence[Any],
@@ -65,7 +73,7 @@ class MarkedLoop:
         seen: Mapping[int, Mapping[str, Any]] | None = None,
         steps: Sequence[float] | None = None,
     ) -> tuple[list[Any], list[list[Any]], list[dict[str, Any]]]:
-        """Return derivatives of all states, probabilities of queues by kind, and q and y that disciplines sample.
+        """Return derivatives of all states, probabilities of queues by kind of traffic, and sampled q and y.
 
         `open_loop`: hosts receive constant probabilities. `seen`: q and y that disciplines sampled at their last ticks;
         if given, the result has the next value of a state with the clock "interval" instead of a derivative. `steps`:
@@ -76,13 +84,14 @@ class MarkedLoop:
         q = [z[self.at["queue", k, "q"]] for k in range(len(self.queues))]
         waits = {queue.link: q[k] / queue.capacity for k, queue in enumerate(self.queues)}
         rtts, rates = [], []
-        for g, (kind, (D, late)) in enumerate(zip(self.kinds, delays, strict=True)):
+        for g, (kind, (D, late)) in enumerate(zip(self.kinds, delays, strict=False)):
             rtt: Any = kind.rtt
             for link in kind.route:
                 if link in waits:
                     rtt = rtt + delayed(waits[link], D - late[link])
             rtts.append(rtt)
             rates.append(z[self.at["host", g, "w"]] / rtt)
+        rates += [load.rate for load in self.traffic[len(self.kinds) :]]
         arrivals = [self._arrivals(k, rates, waits, delays) for k in range(len(self.queues))]
         if clocking == "ack":
             arrivals = [[queue.capacity + derivative(q[k])] for k, queue in enumerate(self.queues)]
@@ -126,7 +135,7 @@ class MarkedLoop:
         queue = self.queues[k]
         accepted = [
             y * (1.0 - P) if self.signal(queue, kind) == "loss" else y
-            for y, P, kind in zip(arrivals, chosen, self.kinds, strict=True)
+            for y, P, kind in zip(arrivals, chosen, self.traffic, strict=True)
         ]
         out[self.at["queue", k, "q"]] = sum(accepted) - queue.capacity
         known = self._known(k, z, sum(arrivals), seen)
@@ -148,9 +157,9 @@ class MarkedLoop:
     def _arrivals(
         self, k: int, rates: Sequence[Any], waits: Mapping[int, Any], delays: Any, chosen: Any = ()
     ) -> list[Any]:
-        """Return the arrivals of each kind of flow at a queue, less drops upstream, and delayed by upstream waits."""
+        """Return the arrivals of each kind of traffic at a queue, less drops upstream, delayed by upstream waits."""
         queue, arrivals = self.queues[k], []
-        for g, (kind, x, (_, late)) in enumerate(zip(self.kinds, rates, delays, strict=True)):
+        for g, (kind, x, (_, late)) in enumerate(zip(self.traffic, rates, delays, strict=True)):
             if queue.link not in late:
                 arrivals.append(0.0)
                 continue
@@ -179,15 +188,15 @@ class MarkedLoop:
         }
 
     def _chosen(self, k: int, z: Sequence[Any], y: Any, seen: Mapping[int, Mapping[str, Any]] | None) -> list[Any]:
-        """Return the probability at a queue for each kind of flow; 0 for flows on other routes."""
+        """Return the probability at a queue for each kind of traffic; 0 for flows on other routes."""
         queue, known = self.queues[k], self._known(k, z, y, seen)
         probabilities: dict[float, Any] = {}
-        for kind in self.kinds:
+        for kind in self.traffic:
             if kind.scalable not in probabilities:
                 probabilities[kind.scalable] = evaluate(queue.law, known | {"scalable": kind.scalable})
-        return [probabilities[kind.scalable] if queue.link in kind.route else 0.0 for kind in self.kinds]
+        return [probabilities[kind.scalable] if queue.link in kind.route else 0.0 for kind in self.traffic]
 
-    def signal(self, queue: MarkingQueue, kind: HostKind) -> str:
+    def signal(self, queue: MarkingQueue, kind: FlowKind) -> str:
         return "mark" if queue.marks and kind.protocol.ecn_echo is not None else "loss"
 
     def _host(
@@ -245,7 +254,10 @@ class MarkedLoop:
         }
 
     def largest_cut(self, z: NDArray[np.float64], active: Sequence[int]) -> tuple[float, float, str]:
-        """Return the largest window reduction by one signal relative to a queue: reduction, queue [packets], host."""
+        """Return the largest window reduction by one signal relative to a queue: reduction, queue [packets], host.
+
+        Both count packets of the host.
+        """
         largest = (0.0, 1.0, "")
         delays = self.delays(z.tolist())
         for g, kind in enumerate(self.kinds):
@@ -253,8 +265,8 @@ class MarkedLoop:
             for k in active:
                 queue, jump = self.queues[k], kind.jumps(self.signal(self.queues[k], kind))
                 if queue.link in kind.route and jump is not None:
-                    cut = (known["w"] - float(evaluate(jump, known))) / queue.packet
-                    holds = float(z[self.at["queue", k, "q"]])
+                    cut = (known["w"] - float(evaluate(jump, known))) / kind.s
+                    holds = float(z[self.at["queue", k, "q"]]) * queue.packet / kind.s
                     if cut * largest[1] > largest[0] * max(holds, 1.0):
                         largest = cut, max(holds, 1.0), type(kind.protocol).__name__
         return largest

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ecc.contract.assignment import Deployment
 from ecc.errors import LinearizationError
 from ecc.loops.marked_equations import MarkedLoop
+from ecc.loops.marked_parts import HostKind
 from ecc.loops.marked_signals import evaluate
 from ecc.network.network import Network
 
@@ -67,13 +68,15 @@ def _limits(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the minimum, maximum, scale and first guess of all states."""
     low, high, size, start = (np.zeros(len(loop.names)) for _ in range(4))
-    loads = np.zeros(loop.network.n_links)
+    flows, available = np.zeros(loop.network.n_links), loop.network.capacities.astype(float)
     for kind in loop.kinds:
-        loads[list(kind.route)] += len(kind.flows)
+        flows[list(kind.route)] += len(kind.flows)
+    for load in loop.traffic[len(loop.kinds) :]:
+        available[list(load.route)] -= load.rate * len(load.flows)
     for place, (part, number, name) in enumerate(loop.names):
         if name == "w":
             kind = loop.kinds[number]
-            share = min(loop.network.capacities[link] / loads[link] for link in kind.route)
+            share = min(available[link] / flows[link] for link in kind.route)
             w = max(share * kind.rtt, 2.0 * kind.s)
             low[place], high[place], size[place], start[place] = 1e-6 * kind.s, 1e6 * (w + kind.s), kind.s, w
             continue
@@ -104,7 +107,7 @@ def _start(
     z = z.copy()
     shares = [z[loop.at["host", g, "w"]] / kind.rtt for g, kind in enumerate(loop.kinds)]
     for _ in range(_SWEEPS):
-        for g, (D, _) in enumerate(loop.delays(z.tolist())):
+        for g, D in enumerate(loop.host_rtts(z.tolist())):
             z[loop.at["host", g, "w"]] = shares[g] * D
         for k, queue in enumerate(loop.queues):
             host = next((g for g, kind in enumerate(loop.kinds) if queue.link in kind.route), None)
@@ -293,11 +296,19 @@ def settled(
     loop = MarkedLoop(deployed, network, once)
     if not loop.queues:
         raise ValueError("windows over links without a queue discipline have no linear model: their queues overflow")
+    loads = np.zeros(network.n_links)  # of unresponsive flows
+    for load in loop.traffic[len(loop.kinds) :]:
+        loads[list(load.route)] += load.rate * len(load.flows)
+    for link, rate in enumerate(loads):
+        if rate >= network.capacities[link]:
+            raise LinearizationError(
+                f"no equilibrium: unresponsive flows send {rate:g} bit/s through link {link}, whose capacity is "
+                f"{network.capacities[link]:g} bit/s"
+            )
     z = _settle(loop)
     low, high, _, _ = _limits(loop)
     _, chosen, _ = loop.moves(z.tolist())
-    rates = [z[loop.at["host", g, "w"]] / D for g, (D, _) in enumerate(loop.delays(z.tolist()))]
-    loads = np.zeros(network.n_links)
+    rates = [z[loop.at["host", g, "w"]] / D for g, D in enumerate(loop.host_rtts(z.tolist()))]
     for g, (kind, x) in enumerate(zip(loop.kinds, rates, strict=True)):
         w, limit = z[loop.at["host", g, "w"]] / 8.0, kind.protocol.receiver_window
         if limit and w > limit:
@@ -359,15 +370,16 @@ def equilibrium_of_marks(deployed: Deployment, network: Network, once: bool = Fa
     by_flow = np.zeros((network.n_flows, network.n_links))
     states: list[dict[str, float]] = [{} for _ in range(network.n_links)]
     host_states: list[dict[str, float]] = [{} for _ in range(network.n_flows)]
-    for g, (kind, (D, _)) in enumerate(zip(loop.kinds, loop.delays(z.tolist()), strict=True)):
-        w = float(z[loop.at["host", g, "w"]])
+    for g, (kind, (D, _)) in enumerate(zip(loop.traffic, loop.delays(z.tolist()), strict=True)):
+        w = float(z[loop.at["host", g, "w"]]) if isinstance(kind, HostKind) else kind.rate * D
         windows[list(kind.flows)], rates[list(kind.flows)], rtts[list(kind.flows)] = w, w / D, D
-        for flow in kind.flows:
-            host_states[flow] = {name: float(z[loop.at["host", g, name]]) for name in kind.states}
+        if isinstance(kind, HostKind):
+            for flow in kind.flows:
+                host_states[flow] = {name: float(z[loop.at["host", g, name]]) for name in kind.states}
     for k, queue in enumerate(loop.queues):
         queues[queue.link] = z[loop.at["queue", k, "q"]] * queue.packet
         probabilities[queue.link] = max(map(float, chosen[k]))
-        for kind, P in zip(loop.kinds, chosen[k], strict=True):
+        for kind, P in zip(loop.traffic, chosen[k], strict=True):
             by_flow[list(kind.flows), queue.link] = P
         states[queue.link] = {name: float(z[loop.at["queue", k, name]]) for name in queue.states}
     return MarkingEquilibrium(windows, rates, rtts, queues, probabilities, by_flow, tuple(states), tuple(host_states))

@@ -8,6 +8,7 @@ with the probability P_l. A packet reaches that queue F_l after it was sent, and
     h' = [law(h) - h]/D + r (jump(h) - h)              states of hosts, in the same way
     q_l' = y_l - C_l                                   y_l = sum of x(t - F_l), less drops on arrival
     z' = [law(z) - z]/T, or y_l [law(z) - z]           states of disciplines, by their clocks
+    y_l also has the constant rates of unresponsive flows, less drops upstream and on arrival
     D(t) = D_0 + sum_l q_l(t - D + F_l)/C_l
     R(t) = sum_l router_law(q_l(t - D + F_l), C_l)       of the host's protocol, if its laws take R
 
@@ -45,10 +46,14 @@ from ecc.loops.marked_rounds import clocks_of_hosts, recurrence_of_rounds
 from ecc.loops.marked_signals import Signal, nominal, system_of, terms_of
 from ecc.network.network import Network
 
-__all__ = ["MarkingEquilibrium", "equilibrium_of_marks", "linearize_marks"]
+__all__ = ["MarkingEquilibrium", "SeveralClocks", "equilibrium_of_marks", "linearize_marks"]
 
 _LARGE_CUT = 0.25  # share of the equilibrium queue: a larger window reduction gets a note
 _PIECES = 4  # minimum number of polynomial pieces of windows and queues in the shortest RTT
+
+
+class SeveralClocks(LinearizationError):
+    """ACKs of several kinds of flows or queues clock the windows: only the paced model exists."""
 
 
 def linearize_marks(
@@ -102,12 +107,18 @@ def linearize_marks(
     rows = [place for place in range(len(z)) if place not in fixed]
     held = None if phases is None else _Held.of(loop, z, active, phases)
     seen = None if held is None else held.seen
-    steps = None if updates is None else [D / updates for D, _ in loop.delays(z.tolist())]
+    steps = None if updates is None else [D / updates for D in loop.host_rtts(z.tolist())]
     ticks = {} if steps is None else clocks_of_hosts(loop, steps)
     moved, chosen, saw = loop.moves(signals, clocking, seen=seen, steps=steps)
     open_loop, *_ = loop.moves(signals, clocking, open_loop=True, seen=seen, steps=steps)
     differences = [difference for g in range(len(loop.kinds)) for difference in _differences(loop, g, z, steps, ticks)]
     notes = _notes(loop, z, active, chosen, spread=held is None)
+    if clocking == "rate" and len(loop.traffic) > 1:
+        notes = (
+            *notes,
+            "windows are paced in this model, as several kinds of flows share it: without ACK clocks, which damp "
+            "queues, it may be unstable although packets are stable",
+        )
     if differences:
         notes = (*notes, "differences between flows of one link grow, whether or not their sum does")
     at_once = moved if held is None and steps is None else loop.moves(signals, clocking)[0]
@@ -120,7 +131,7 @@ def linearize_marks(
         return held.system(saw, moved, open_loop, rows, differences, notes)
     if steps is not None:
         parts = [(moved, open_loop, rows), *((part, part, states) for part, states in differences)]
-        return recurrence_of_rounds(parts, ticks, min(D for D, _ in loop.delays(z.tolist())), notes)
+        return recurrence_of_rounds(parts, ticks, min(loop.host_rtts(z.tolist())), notes)
     opened = system_of([(open_loop, rows), *differences])
     return system_of([(moved, rows), *differences], opened, notes)
 
@@ -155,7 +166,7 @@ class _Held:
         if not clocks:
             names = " and ".join(dict.fromkeys(type(loop.queues[k].protocol).__name__ for k in active))
             raise ValueError(f"{names} has no control interval: time must be 'continuous'")
-        longest = min(D for D, _ in loop.delays(z.tolist())) / _PIECES
+        longest = min(loop.host_rtts(z.tolist())) / _PIECES
         return cls(seen, clocks | holding, longest)  # sampled values precede held states
 
     def system(
@@ -207,7 +218,7 @@ def _differences(
     moved, *_ = loop.moves(alone, open_loop=True, steps=steps)
     system: DelaySystem | SampledSystem
     if ticks:
-        system = recurrence_of_rounds([(moved, moved, rows)], ticks, loop.delays(z.tolist())[g][0])
+        system = recurrence_of_rounds([(moved, moved, rows)], ticks, loop.host_rtts(z.tolist())[g])
     else:
         system = system_of([(moved, rows)])
     return [] if system.verdict == "stable" else [(moved, rows)]
@@ -216,10 +227,10 @@ def _differences(
 def _clock(loop: MarkedLoop, z: NDArray[np.float64], active: Sequence[int]) -> int:
     """Return the place of the queue, if it is the only queue and its ACKs clock the only kind of flow."""
     queues = [k for k in range(len(loop.queues)) if z[loop.at["queue", k, "q"]] > 0.0]
-    if len(loop.kinds) != 1 or len(active) != 1 or queues != list(active):
-        raise LinearizationError(
+    if len(loop.traffic) != 1 or len(active) != 1 or queues != list(active):
+        raise SeveralClocks(
             "windows have a self-clocked linear model over queue disciplines only if one kind of flow fills one queue, "
-            f"got {len(loop.kinds)} kinds and {len(queues)} queues: use clocking='rate'"
+            f"got {len(loop.traffic)} kinds and {len(queues)} queues: use clocking='rate'"
         )
     return loop.at["queue", active[0], "q"]
 
@@ -245,7 +256,7 @@ def _notes(
     if cut > _LARGE_CUT * queue:
         notes.append(
             f"one mark or loss takes {cut:.3g} packets from a window of {name}, and the queue at the equilibrium holds "
-            f"{queue:.3g}: such steps are not small, and packets may leave the equilibrium well below a stability "
-            "limit of this model"
+            f"{queue:.3g} of them: such steps are not small, and packets may leave the equilibrium well below a "
+            "stability limit of this model"
         )
     return tuple(notes)

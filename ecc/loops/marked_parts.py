@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ecc.contract.assignment import Deployment
@@ -16,7 +16,7 @@ from ecc.contract.values import states_of
 from ecc.laws.arguments import arguments_except, takes
 from ecc.network.network import Network
 
-__all__ = ["HostKind", "MarkingQueue", "kinds_of", "queues_of", "takes_feedback"]
+__all__ = ["FlowKind", "HostKind", "MarkingQueue", "kinds_of", "loads_of", "queues_of", "takes_feedback"]
 
 _OF_HOSTS = ("w", "w_rtt", "R", "D", "s", "a", "marked", "p")
 _OF_ROUTERS = ("q", "C", "s", "p")
@@ -24,8 +24,8 @@ _OF_QUEUES = ("q", "q_prev", "y", "C", "T", "p")
 
 
 @dataclass(frozen=True)
-class HostKind:
-    """Equal flows: indices, protocol, route; delays without queues [s], packets and bits per ACK [bit]."""
+class FlowKind:
+    """Equal flows: indices, protocol, route; delays without queues and packets [bit]; rate of unresponsive flows."""
 
     flows: tuple[int, ...]
     protocol: Protocol
@@ -33,10 +33,17 @@ class HostKind:
     forward: tuple[float, ...]
     rtt: float
     s: float
+    scalable: float
+    rate: float = field(default=0.0, kw_only=True)
+
+
+@dataclass(frozen=True)
+class HostKind(FlowKind):
+    """Equal flows with windows: also bits per ACK, parameters and states."""
+
     a: float
     p: Params
     states: Mapping[str, State]
-    scalable: float
 
     def jumps(self, signal: str) -> Callable[..., float] | None:
         """Return the law of the window right after a signal."""
@@ -102,13 +109,30 @@ def queues_of(deployed: Deployment, network: Network) -> list[MarkingQueue]:
     return queues
 
 
-def kinds_of(deployed: Deployment, network: Network) -> list[HostKind]:
+def _equal_flows(deployed: Deployment, network: Network, responsive: bool) -> dict[Any, list[int]]:
+    """Return the responsive or the other flows, grouped by protocol, route, delays, RTT, packets and bytes per ACK."""
     equal: dict[Any, list[int]] = defaultdict(list)
     for i, (flow, protocol) in enumerate(zip(network.flows, deployed.flows, strict=True)):
-        delays = tuple(network.forward_delays[i, list(flow.route)].tolist())
-        equal[protocol, flow.route, delays, float(network.rtts[i]), flow.mean_packet, flow.mean_acknowledged].append(i)
+        if protocol.is_responsive is responsive:
+            delays, rtt = tuple(network.forward_delays[i, list(flow.route)].tolist()), float(network.rtts[i])
+            equal[protocol, flow.route, delays, rtt, flow.mean_packet, flow.mean_acknowledged].append(i)
+    return equal
+
+
+def loads_of(deployed: Deployment, network: Network) -> list[FlowKind]:
+    """Return the kinds of unresponsive flows, which send at a constant rate."""
+    loads = []
+    for (protocol, route, delays, rtt, packet, _), flows in _equal_flows(deployed, network, False).items():
+        s, scalable = 8.0 * packet, float(protocol.ecn_echo == "scalable")
+        rate = float(protocol.opening_rate(rtt, s))
+        loads.append(FlowKind(tuple(flows), protocol, route, delays, rtt, s, scalable, rate=rate))
+    return loads
+
+
+def kinds_of(deployed: Deployment, network: Network) -> list[HostKind]:
+    """Return the kinds of flows with windows, with checks of their laws."""
     kinds = []
-    for (protocol, route, delays, rtt, packet, acknowledged), flows in equal.items():
+    for (protocol, route, delays, rtt, packet, acknowledged), flows in _equal_flows(deployed, network, True).items():
         name, states = type(protocol).__name__, states_of(protocol)
         law = getattr(protocol, "source_law", None)
         if not takes(law, "w") or (protocol.loss_response_law is None and not takes(law, "marked")):
@@ -147,7 +171,7 @@ def kinds_of(deployed: Deployment, network: Network) -> list[HostKind]:
         scalable = float(protocol.ecn_echo == "scalable")
         p = protocol.namespace()
         s, a = 8.0 * packet, 8.0 * acknowledged
-        kinds.append(HostKind(tuple(flows), protocol, route, delays, rtt, s, a, p, states, scalable))
+        kinds.append(HostKind(tuple(flows), protocol, route, delays, rtt, s, scalable, a, p, states))
     return kinds
 
 

@@ -19,7 +19,7 @@ from ecc.loops.closed_loop import linearize
 from ecc.loops.marked_equations import MarkedLoop
 from ecc.loops.marked_equilibrium import equilibria_of_a_family
 from ecc.loops.marked_hosts import equilibrium_of_marks
-from ecc.models import BIC, CUBIC, DCTCP, NewReno
+from ecc.models import BIC, CUBIC, DCTCP, ConstantRate, NewReno
 from ecc.models.shared.windows import EndToEndProtocol
 from ecc.network.network import Flow, Link, Network
 from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, DropTail, RampMarking, StepMarking
@@ -391,6 +391,70 @@ class Asking(Slope):
     @staticmethod
     def probability_law(q, N):
         return q / N
+
+
+# ---- unresponsive flows as a load --------------------------------------------------------------------------
+
+LOAD = 0.2 * C  # packets/s
+LOADED = Network.dumbbell(C * S, rtts=[BASE] * (N + 1), packet_size=1000)
+
+
+def under_load(discipline, host=None):
+    return {"flows": {f"0-{N - 1}": host or NewReno(ecn=True), N: ConstantRate(LOAD * S)}, "links": discipline}
+
+
+def test_the_model_under_load_is_that_of_the_equations_by_hand():
+    """Packets of the load are dropped with the probability with which those of the other flows are marked."""
+    pi = PI(mark=True, reference=200.0)
+    R = BASE + 200.0 / C
+    W = brentq(lambda w: N * w / R + LOAD * (1.0 - 2.0 / w**2) - C, 2.0, C)
+    x, p = W / R, 2.0 / W**2
+    system = linearize(under_load(pi), LOADED, clocking="rate")
+    s = 1j * np.array([0.05, 0.5, 3.0, 20.0]) + 0.1
+    lag, T = np.exp(-s * R), pi.interval
+    wait = lag / C  # of the RTT, for a packet more in the queue that the acknowledged packet met
+    half = p * W / 2.0
+    ours = np.array(
+        [
+            [
+                s + x * p / 2.0 + half * lag / R,
+                wait / R**2 - half * x / R * lag * wait - half * x * s * wait,
+                x * W / 2.0 * lag,
+            ],
+            [np.full_like(s, -N / R), s + N * x / R * wait, np.full_like(s, LOAD)],
+            [np.zeros_like(s), -(pi.a - pi.b * np.exp(-s * T)) / T, s],
+        ]
+    ).transpose(2, 0, 1)
+    assert system.characteristic(s) == pytest.approx(np.linalg.det(ours), rel=1e-9)
+    rest = equilibrium_of_marks(read_protocol(under_load(pi)).deploy(LOADED), LOADED)
+    assert rest.rates[:N] == pytest.approx(x * S) and rest.rates[N] == pytest.approx(LOAD * S)
+    assert rest.chosen[:, 0] == pytest.approx(p)
+
+
+def test_a_load_in_an_analysis_gives_paced_models_with_a_note():
+    found = analyze(under_load(PI(mark=True)), LOADED, times=["continuous"], certify=False)
+    assert found.models[0].verdict in ("stable", "unstable") and found.models[0].other is None
+    assert any(note.startswith("windows are paced in this model") for note in found.notes)
+    with pytest.raises(LinearizationError, match="2 kinds and 1 queues: use clocking='rate'"):
+        linearize(under_load(PI(mark=True)), LOADED, clocking="ack")
+
+
+def test_a_load_beyond_the_capacity_is_refused():
+    pair = {"flows": {0: NewReno(ecn=True), "default": ConstantRate("20 Mb/s")}, "links": PI(mark=True)}
+    network = Network.dumbbell("30 Mb/s", [0.1] * 3)
+    with pytest.raises(LinearizationError, match="unresponsive flows send 4e.07 bit/s through link 0, whose capacity"):
+        linearize(pair, network, clocking="rate")
+
+
+@pytest.mark.slow
+def test_packets_lose_the_share_of_a_load_that_the_equilibrium_has():
+    network = Network.dumbbell("50 Mb/s", ["40 ms"] * 9, packet_size=1000)
+    pair = {"flows": {"0-7": NewReno(), 8: ConstantRate("20 Mb/s")}, "links": PI2()}
+    rest = equilibrium_of_marks(read_protocol(pair).deploy(network), network)
+    run = ecc.packet.simulate(ecc.Scenario(network, pair, 120.0, seed=3))
+    half = run.goodput[len(run.goodput) // 2 :].mean("time").to_numpy()
+    assert half[8] == pytest.approx(20e6 * (1.0 - rest.probabilities[0]), rel=0.003)
+    assert half[:8].sum() == pytest.approx(8.0 * rest.rates[0], rel=0.02)
 
 
 @dataclass(frozen=True)

@@ -505,11 +505,14 @@ def _check_losses_and_unresponsive_flows(options: _Options, parts: _Parts) -> No
     """Raise for random losses and unresponsive flows that the fluid of the other options does not support."""
     unresponsive = parts.steady.any()
     by_interval = options.time == "discrete" and not parts.windows
-    if (parts.losses and by_interval) or (unresponsive and (by_interval or parts.windows)):
+    if unresponsive and parts.windows:
         raise ValueError(
-            "unresponsive flows need a protocol that sets rates and time='continuous' or 'averaged'; losses need time="
-            "'continuous' or 'averaged'"
+            "a fluid run with window protocols cannot have unresponsive flows: use a packet run, or reduce capacities "
+            "by their rates"
         )
+    if by_interval and (parts.losses or unresponsive):
+        cause = "random losses" if parts.losses else "unresponsive flows"
+        raise ValueError(f"time must be 'continuous' or 'averaged' for a fluid run with {cause}, got {options.time!r}")
     if unresponsive and (options.rates is not None or options.start != "empty"):
         raise ValueError(f"start must be 'empty' for a fluid run with unresponsive flows, got {shown(options.start)}")
 

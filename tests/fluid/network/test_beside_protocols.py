@@ -8,7 +8,7 @@ import pytest
 import ecc
 from ecc.fluid import simulate
 from ecc.fluid.network.groups import FluidNetwork
-from ecc.models import EMKC, FAST, PIQIRCP, RCP, XCP, ConstantRate, JetMax
+from ecc.models import EMKC, FAST, PIQIRCP, RCP, XCP, ConstantRate, JetMax, NewReno
 from ecc.network.impairments import CapacitySchedule, Jitter, RandomLoss
 from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
@@ -74,8 +74,12 @@ def test_what_no_fluid_has_is_refused(change, message):
 
 def test_what_only_equations_have_is_refused_elsewhere():
     beside = Scenario(BESIDE, {"flows": {"0-1": RCP(), 2: ConstantRate("1 Mb/s")}}, 10.0)
-    with pytest.raises(ValueError, match="unresponsive flows need a protocol that sets rates and time='continuous'"):
+    with pytest.raises(ValueError, match="time must be 'continuous' or 'averaged' for a fluid run with unresponsive"):
         simulate(beside, time="discrete")
+    with pytest.raises(
+        ValueError, match="a fluid run with window protocols cannot have unresponsive flows: use a packet"
+    ):
+        simulate(beside.with_(protocol={"flows": {"0-1": NewReno(), 2: ConstantRate("1 Mb/s")}}))
     with pytest.raises(ValueError, match="start must be 'empty' for a fluid run with unresponsive flows"):
         simulate(beside, start="equilibrium")
 
