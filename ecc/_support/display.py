@@ -226,6 +226,8 @@ def value_text(value: Any, unit: str = "") -> str:
         return f"{value} {unit}".strip()
     if isinstance(value, float | np.floating):
         return quantity_text(float(value), unit, 12 if not unit else 6)
+    if isinstance(value, complex):
+        return f"{value:.5g}" if value.imag else f"{value.real:.5g}"
     if isinstance(value, np.ndarray):
         if value.ndim != 1:
             return f"array of shape {value.shape}"
