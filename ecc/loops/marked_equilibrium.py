@@ -317,8 +317,8 @@ def settled(
                 f"receiver_window of {limit:g} bytes"
             )
         loads[list(kind.route)] += x * len(kind.flows)
-    for link, load in enumerate(loads):
-        if link not in loop.number and load > network.capacities[link] * (1.0 + 1e-9):
+    for link, rate in enumerate(loads):
+        if link not in loop.number and rate > network.capacities[link] * (1.0 + 1e-9):
             raise LinearizationError(f"no equilibrium: link {link} has no queue discipline and would overflow")
     active = []
     for k, queue in enumerate(loop.queues):
