@@ -19,6 +19,9 @@ cannot be decided. Some patterns even grow. For example, two flows of FAST with 
 and 199 ms and 10 ms in the queue have a root at 0.00088 + 63.04j 1/s. "rate" is the choice of models in which queues
 integrate the rates w/D (Low, Peterson, Wang 2002).
 
+Differences between equal flows obey D w' = (g_w - 1) w by themselves, as queues do not change; in the discrete model
+w[n + 1] = [1 + (g_w - 1)/m] w[n] for m updates per RTT. Unless they decay, they are states of the model, too.
+
 In the discrete model each host acts once per RTT and holds its window, over the same queues
 (`ecc.loops.rounds_of_windows`). With ACK clocking, one queue and one RTT it is w[n + 1] = law(w[n], q[n]),
 q[n] = sum w[n] - C d.
@@ -85,7 +88,8 @@ class _Terms:
 def linearize_windows(protocol: Protocol, network: Network, choice: ModelChoice) -> DelaySystem | SampledSystem:
     """Return the linear model; its state has a window [bit] for each kind of flow, times the number of flows.
 
-    If clocking is "rate", the state also has the waits b [s] of the queues.
+    If clocking is "rate", the state also has the waits b [s] of the queues. Differences of flows that do not decay are
+    the last states.
 
     Parameters
     ----------
@@ -121,11 +125,12 @@ def linearize_windows(protocol: Protocol, network: Network, choice: ModelChoice)
             "(combine = 'sum', bottleneck -1 at the equilibrium)"
         )
     groups = _groups(protocol, network, point.rates, waits, queues)
-    terms, late = _Terms(len(groups)), _Terms(len(groups))
-    if clocking == "rate":
-        terms, late = _Terms(len(groups) + len(queues)), _Terms(len(groups) + len(queues))
-    for g, group in enumerate(groups):
-        terms.add(0.0, g, g, (group.by_window - 1.0) / group.D)
+    updates = (choice.updates_per_rtt or 1) if choice.time == "discrete" else None
+    differences = [group for group in groups if group.members > 1 and not _differences_decay(group, updates)]
+    first = len(groups) + (len(queues) if clocking == "rate" else 0)
+    terms, late = _Terms(first + len(differences)), _Terms(first + len(differences))
+    for place, group in [*enumerate(groups), *enumerate(differences, first)]:
+        terms.add(0.0, place, place, (group.by_window - 1.0) / group.D)
     if clocking == "rate":
         _integrate(terms, late, groups, network.capacities[queues])
     opened = DelaySystem([m.copy() for m in terms.at.values()], list(terms.at), **_neutral(late))
@@ -140,12 +145,15 @@ def linearize_windows(protocol: Protocol, network: Network, choice: ModelChoice)
                 if k in other.late:
                     _check_equal(group, other)
                     terms.add(back + other.late[k], g, j, gain)
-    system = DelaySystem(list(terms.at.values()), list(terms.at), opened=opened, notes=point.notes, **_neutral(late))
+    notes = point.notes
+    if differences:
+        notes = (*notes, "differences between equal flows do not decay: their split of the rates does not return")
+    system = DelaySystem(list(terms.at.values()), list(terms.at), opened=opened, notes=notes, **_neutral(late))
     if choice.time == "continuous":
         return system
-    updates = choice.updates_per_rtt or 1
-    intervals = {g: group.D / updates for g, group in enumerate(groups)}
-    return act_at_ticks(system, intervals, [group.D for group in groups], point.notes)
+    assert updates is not None
+    intervals = {g: group.D / updates for g, group in [*enumerate(groups), *enumerate(differences, first)]}
+    return act_at_ticks(system, intervals, [group.D for group in groups], notes)
 
 
 def _groups(
@@ -181,6 +189,13 @@ def _groups(
         by_wait = {k: g.get("R", 0.0) * slope + g.get("D", 0.0) for k, slope in slopes.items()}
         groups.append(_Group(len(members), x, D, g.get("w", 0.0), late, by_wait))
     return groups
+
+
+def _differences_decay(group: _Group, updates: int | None) -> bool:
+    """Return whether differences between equal flows decay; `updates`: per RTT, in the discrete model."""
+    if updates is None:
+        return group.by_window < 1.0 - _EQUAL
+    return abs(1.0 + (group.by_window - 1.0) / updates) < 1.0 - _EQUAL
 
 
 def _check_equal(group: _Group, other: _Group) -> None:

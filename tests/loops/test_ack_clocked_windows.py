@@ -180,3 +180,37 @@ def test_what_is_no_equilibrium_is_refused():
         match="^Empty has no linear model: windows must have an equilibrium with queues, and R be their sum .combine",
     ):
         linearize(Empty(alpha=100.0), ONE)
+
+
+class Splitting(FAST):
+    """FAST with a window law whose slope in w is 1 + k: differences between flows change by k per RTT."""
+
+    k = 0.0
+
+    @staticmethod
+    def source_law(w, R, p):
+        return w + p.gamma * p.w_at_rest * (p.wait - R) + p.k * (w - p.w_at_rest)
+
+    def params(self):
+        return super().params() | {
+            "k": self.k,
+            "wait": self.alpha * 8e3 / 1e8 * 2,
+            "w_at_rest": 0.5e8 * self.rtt_at_rest,
+        }
+
+    @property
+    def rtt_at_rest(self):
+        return 0.1 + self.alpha * 8e3 / 1e8 * 2
+
+
+@pytest.mark.parametrize(("k", "stable"), [(-0.1, True), (0.0, False), (0.02, False)])
+@pytest.mark.parametrize("clocking", ["ack", "rate"])
+def test_differences_between_flows_that_do_not_decay_are_part_of_the_model(k, stable, clocking):
+    pair = type("Pair", (Splitting,), {"k": k})(alpha=50.0, gamma=0.05)
+    two = Network.dumbbell("100 Mb/s", rtts=[0.1] * 2, packet_size=1000)
+    system = linearize(pair, two, clocking=clocking)
+    assert system.is_stable is stable
+    assert any("differences between equal flows do not decay" in note for note in system.notes) is not stable
+    if k > 0.0:
+        assert system.spectral_abscissa == pytest.approx(k / pair.rtt_at_rest)
+    assert linearize(pair, two, time="discrete", clocking=clocking).is_stable is stable
