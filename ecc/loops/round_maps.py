@@ -37,6 +37,11 @@ from ecc.network.network import Network
 __all__ = ["linearize_rounds"]
 
 _RETURNS = 1e-9  # relative difference of a state after the rounds of an orbit
+_ROUNDING = 1e-12  # distance of the dominant root from the limit, which rounding of the derivatives can explain
+_AT_THE_LIMIT = (
+    "a root is on the stability limit up to the rounding of the derivatives, which decides the verdict: for example, "
+    "flows keep any split of their rates"
+)
 _NO_GAIN = "feedback acts once in each round of a cycle, and one gain multiplies all of them"
 
 
@@ -98,6 +103,8 @@ def linearize_rounds(protocol: Protocol, network: Network, choice: ModelChoice) 
     steps = system.deadbeat_steps
     if steps is not None:
         notes.append(f"small deviations are 0 after {steps} {'cycle' if form.rounds > 1 else 'round'}s")
+    if abs(system.spectral_radius - 1.0) < _ROUNDING:
+        notes.append(_AT_THE_LIMIT)
     return system.with_notes(*notes)
 
 
@@ -166,4 +173,7 @@ def _continuous(form: RoundMap, slopes: NDArray[np.float64], notes: list[str]) -
     for delay in distinct:
         matrices.append(np.where((delays == delay)[:, None], slopes / delays[:, None], 0.0))
     opened = DelaySystem([matrices[0]], [0.0])
-    return DelaySystem(matrices, [0.0, *distinct], opened=opened, notes=notes)
+    system = DelaySystem(matrices, [0.0, *distinct], opened=opened)
+    if abs(system.spectral_abscissa) * float(distinct.max()) < _ROUNDING:
+        notes = [*notes, _AT_THE_LIMIT]
+    return system.with_notes(*notes)
