@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,7 @@ def taken(metric: Metric, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name in parameters}
 
 
+@cache
 def parameters_of(metric: Metric) -> dict[str, Parameter]:
     """Return the parameters of a metric by name, except the run and its scenario.
 
@@ -136,6 +138,46 @@ def lacking(metric: Metric, arguments: Container[str]) -> list[str]:
     """
     needed = [name for name, parameter in parameters_of(metric).items() if parameter.default is parameter.empty]
     return [name for name in needed if name not in arguments]
+
+
+def evaluated(
+    run: Trajectory, scenario: Scenario, names: Sequence[str], arguments: Mapping[str, Any]
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the metrics of a run by name, and the reasons for those that cannot be computed.
+
+    Parameters
+    ----------
+    run : Trajectory
+    scenario : Scenario
+        Scenario of the run.
+    names : sequence of str
+        Names of metrics.
+    arguments : mapping
+        Arguments of all metrics that accept them. `between` is by default the last half of the run, and the whole run
+        for metrics that select transfers by their start.
+
+    Raises
+    ------
+    ValueError
+        An unknown name.
+    """
+    last_half = {"between": (0.5 * scenario.duration, scenario.duration)}
+    values: dict[str, float] = {}
+    reasons: dict[str, str] = {}
+    for name, metric in {name: get(name) for name in names}.items():
+        selected = taken(metric, arguments if metric.selects_starts else last_half | dict(arguments))
+        try:
+            value = float(metric.function(run, scenario, **selected))
+        except (ValueError, AttributeError) as error:
+            reasons[name] = str(error)
+        except Exception as error:
+            reasons[name] = f"{type(error).__name__}: {error}"
+        else:
+            if np.isnan(value):
+                reasons[name] = "not defined for this run: there is nothing to average"
+            else:
+                values[name] = value
+    return values, reasons
 
 
 def scale(metric: Metric, unit: str, scenario: Scenario) -> float:
@@ -169,13 +211,13 @@ def scale(metric: Metric, unit: str, scenario: Scenario) -> float:
 @metric("sending rate", "bit/s")
 def rate(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
     """Mean sending rate of a flow over the whole time `between`, with 0 while it is not active."""
-    return float(_selected(run, between, run.rate.to_numpy()[:, flow]).mean())
+    return float(_selected(run, between, run.values("rate")[:, flow]).mean())
 
 
 @metric("goodput", "bit/s")
 def goodput(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
     """Mean rate at which data of a flow arrive, over the whole time `between`, with 0 while it is not active."""
-    return float(_selected(run, between, run.goodput.to_numpy()[:, flow]).mean())
+    return float(_selected(run, between, run.values("goodput")[:, flow]).mean())
 
 
 @metric("throughput", "bit/s")
@@ -192,7 +234,7 @@ def total_goodput(
 ) -> float:
     """Sum of the goodputs of the flows of the network, or of `flows`, for example of one class."""
     numbers = _flow_indices(scenario, flows)
-    return float(_selected(run, between, run.goodput.to_numpy()[:, numbers]).sum(axis=1).mean())
+    return float(_selected(run, between, run.values("goodput")[:, numbers]).sum(axis=1).mean())
 
 
 @metric("ratio of rates")
@@ -240,7 +282,7 @@ def highest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span =
 def counted_flows(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Number of flows that a JetMax router must have counted: gamma C over the mean rate of the flows on its link."""
     on = [k for k, flow in enumerate(scenario.network.flows) if any(link in route for route in flow.routes)]
-    x = _selected(run, between, run.rate.to_numpy()[:, on]).mean(axis=0)
+    x = _selected(run, between, run.values("rate")[:, on]).mean(axis=0)
     return float(scenario.protocol.params()["gamma"] * scenario.network.links[link].capacity / x[x > 0.0].mean())
 
 
@@ -261,10 +303,10 @@ def drawdown(run: Trajectory, scenario: Scenario, flow: int, between: Span = Non
 @metric("time until the rate first passes a share of its maximum", "s")
 def startup_delay(run: Trajectory, scenario: Scenario, flow: int, share: float = 0.05) -> float:
     """Time from a flow's start until its rate first exceeds a share of its maximum."""
-    above = np.flatnonzero(run.rate.to_numpy()[:, flow] > share * run.rate.to_numpy()[:, flow].max())
+    above = np.flatnonzero(run.values("rate")[:, flow] > share * run.values("rate")[:, flow].max())
     if not len(above):
         raise ValueError(f"startup_delay needs a flow that sends, got flow {flow}, which does not")
-    return float(run.data["time"].to_numpy()[above[0]]) - float(scenario.network.flows[flow].start)
+    return float(run.values("time")[above[0]]) - float(scenario.network.flows[flow].start)
 
 
 @metric("time until the rates stay equal", "s")
@@ -275,9 +317,9 @@ def convergence_time(
 
     Each time, the rates of the active flows are compared. Infinite if rates differ by more at the end.
     """
-    time = run.data["time"].to_numpy()
+    time = run.values("time")
     inside = _in_span(time, (after, float(time[-1]) if until is None else until))
-    rates = np.where(_overlap(run, scenario) > (1.0 - 1e-9) * _period(run), run.rate.to_numpy(), np.nan)
+    rates = np.where(_overlap(run, scenario) > (1.0 - 1e-9) * _period(run), run.values("rate"), np.nan)
     x = np.apply_along_axis(_smooth, 0, rates[inside], over)
     active = np.isfinite(x)
     spread = np.where(active, x, -np.inf).max(axis=1) - np.where(active, x, np.inf).min(axis=1)
@@ -333,7 +375,7 @@ def settling_time(
     Without a target, it is the mean over the last tenth of the time up to `until`. Infinite if the rate is outside at
     the end.
     """
-    return _settling(run, run.rate.to_numpy()[:, flow], after, target, close, until, over)
+    return _settling(run, run.values("rate")[:, flow], after, target, close, until, over)
 
 
 @metric("mean settling time of joining flows", "s")
@@ -353,8 +395,8 @@ def mean_settling_time(run: Trajectory, scenario: Scenario, until: float, close:
 @metric("utilization")
 def utilization(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Bytes that leave the queue of a link, as a share of its capacity over the same time."""
-    inside = _in_span(run.data["time"].to_numpy(), between)
-    queue = np.concatenate([[0.0], run.queue.to_numpy()[:, link]])
+    inside = _in_span(run.values("time"), between)
+    queue = np.concatenate([[0.0], run.values("queue")[:, link]])
     first = int(np.flatnonzero(inside)[0])
     last = int(np.flatnonzero(inside)[-1]) + 1
     lost = _dropped(run, link, between).sum()
@@ -365,13 +407,13 @@ def utilization(run: Trajectory, scenario: Scenario, link: int = 0, between: Spa
 @metric("arrival rate", "bit/s")
 def arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Mean rate that arrives at a link."""
-    return float(_selected(run, between, run.arrival.to_numpy()[:, link]).mean())
+    return float(_selected(run, between, run.values("arrival")[:, link]).mean())
 
 
 @metric("peak arrival rate", "bit/s")
 def peak_arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
     """Maximum rate that arrives at a link, averaged over `over` samples."""
-    return float(_smooth(_selected(run, between, run.arrival.to_numpy()[:, link]), over).max())
+    return float(_smooth(_selected(run, between, run.values("arrival")[:, link]), over).max())
 
 
 @metric("load")
@@ -391,7 +433,7 @@ def overload_time(
     run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, by: float = 0.01, over: int = 1
 ) -> float:
     """Time for which the arrival rate of a link, averaged over `over` samples, exceeds (1 + `by`) times capacity."""
-    load = _smooth(_selected(run, between, run.arrival.to_numpy()[:, link]), over)
+    load = _smooth(_selected(run, between, run.values("arrival")[:, link]), over)
     return float((load > (1.0 + by) * scenario.network.links[link].capacity).sum() * _period(run))
 
 
@@ -399,7 +441,7 @@ def overload_time(
 def load_variance(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Variance of the arrival rate of a link, as a share of its capacity."""
     return float(
-        (_selected(run, between, run.arrival.to_numpy()[:, link]) / scenario.network.links[link].capacity).var()
+        (_selected(run, between, run.values("arrival")[:, link]) / scenario.network.links[link].capacity).var()
     )
 
 
@@ -415,35 +457,33 @@ def arrival_settling_time(
     over: int = 1,
 ) -> float:
     """Settling time of the arrival rate of a link; see `settling_time`."""
-    return _settling(run, run.arrival.to_numpy()[:, link], after, target, close, until, over)
+    return _settling(run, run.values("arrival")[:, link], after, target, close, until, over)
 
 
 @metric("coefficient of variation of the arrival rate")
 def arrival_variation(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
     """Ratio of the standard deviation of a link's arrival rate, averaged over `over` samples, to its mean."""
-    x = _smooth(_selected(run, between, run.arrival.to_numpy()[:, link]), over)
+    x = _smooth(_selected(run, between, run.values("arrival")[:, link]), over)
     return float(x.std() / x.mean())
 
 
 @metric("peak queue", "bytes")
 def peak_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Longest queue of a link."""
-    return float(_selected(run, between, run.queue_max.to_numpy()[:, link]).max())
+    return float(_selected(run, between, run.values("queue_max")[:, link]).max())
 
 
 @metric("mean queue", "bytes")
 def mean_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Mean queue of a link."""
-    queue = run.queue_mean if "queue_mean" in run.data else run.queue
-    return float(_selected(run, between, queue.to_numpy()[:, link]).mean())
+    queue = run.values("queue_mean" if run.has("queue_mean") else "queue")
+    return float(_selected(run, between, queue[:, link]).mean())
 
 
 @metric("swing of the queue", "bytes")
 def queue_swing(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Peak of the queue of a link minus its minimum at the ends of samples."""
-    return peak_queue(run, scenario, link, between) - float(
-        _selected(run, between, run.queue.to_numpy()[:, link]).min()
-    )
+    return peak_queue(run, scenario, link, between) - float(_selected(run, between, run.values("queue")[:, link]).min())
 
 
 @metric("mean queueing delay of the link", "s")
@@ -530,9 +570,9 @@ def queue_drain_time(
     run: Trajectory, scenario: Scenario, after: float, link: int = 0, below: float = 0.0, until: float | None = None
 ) -> float:
     """Time from `after` until the queue of a link stays at or below `below` [bytes]."""
-    time = run.data["time"].to_numpy()
+    time = run.values("time")
     inside = (time > after) & (time <= (np.inf if until is None else until))
-    late = np.flatnonzero(run.queue_max.to_numpy()[inside, link] > below)
+    late = np.flatnonzero(run.values("queue_max")[inside, link] > below)
     return 0.0 if not len(late) else float(time[inside][late[-1]]) - after if late[-1] + 1 < inside.sum() else np.inf
 
 
@@ -793,7 +833,7 @@ def percentiles(
         rows = run.flows.loc[numbers]
         if of == "rtt":
             columns = [k for k in numbers if k < run.data.sizes["flow"]]
-            values = _selected(run, between, run.rtt.to_numpy()[:, columns]).ravel()
+            values = _selected(run, between, run.values("rtt")[:, columns]).ravel()
         else:
             if between is not None:
                 rows = rows[(rows["start"] >= between[0]) & (rows["start"] < between[1])]
@@ -903,7 +943,7 @@ def _in_span(time: FloatArray, between: Span) -> NDArray[np.bool_]:
 
 
 def _selected(run: Trajectory, between: Span, values: FloatArray) -> FloatArray:
-    return values[_in_span(run.data["time"].to_numpy(), between)]
+    return values[_in_span(run.values("time"), between)]
 
 
 def _smooth(values: FloatArray, over: int) -> FloatArray:
@@ -919,7 +959,7 @@ def _settling(
     until: float | None,
     over: int,
 ) -> float:
-    time = run.data["time"].to_numpy()
+    time = run.values("time")
     inside = _in_span(time, (after, float(time[-1]) if until is None else until))
     times, x = time[inside][over - 1 :], _smooth(values[inside], over)
     level = float(x[-max(1, len(x) // 10) :].mean()) if target is None else target
@@ -937,7 +977,7 @@ def _fair_share(run: Trajectory, scenario: Scenario, link: int, between: Span) -
 
 def _active_counts(run: Trajectory, ends: FloatArray, between: Span) -> NDArray[np.int64]:
     """Return the number of flows and transfers that have started, and not ended, at the end of each sample."""
-    times = _selected(run, between, run.data["time"].to_numpy())
+    times = _selected(run, between, run.values("time"))
     starts, ends = np.sort(run.flows["start"].to_numpy(float)), np.sort(np.nan_to_num(ends, nan=np.inf))
     counts: NDArray[np.int64] = np.searchsorted(starts, times) - np.searchsorted(ends, times)
     return counts
@@ -945,12 +985,12 @@ def _active_counts(run: Trajectory, ends: FloatArray, between: Span) -> NDArray[
 
 def _offered(run: Trajectory, link: int, between: Span) -> FloatArray:
     """Return the bytes that arrive at a link in each sample."""
-    return _selected(run, between, run.arrival.to_numpy()[:, link]) * _period(run) / 8.0
+    return _selected(run, between, run.values("arrival")[:, link]) * _period(run) / 8.0
 
 
 def _dropped(run: Trajectory, link: int, between: Span) -> FloatArray:
     """Return the bytes that a link drops in each sample."""
-    return _selected(run, between, run.dropped_bytes.to_numpy()[:, link])
+    return _selected(run, between, run.values("dropped_bytes")[:, link])
 
 
 def _lost_share(dropped: Any, offered: Any) -> Any:
@@ -960,7 +1000,7 @@ def _lost_share(dropped: Any, offered: Any) -> Any:
 
 def _period(run: Trajectory) -> float:
     """Return the sampling period [s]."""
-    time = run.data["time"].to_numpy()
+    time = run.values("time")
     return float(time[1] - time[0] if len(time) > 1 else time[0])
 
 
@@ -983,10 +1023,10 @@ def _flow_indices(scenario: Scenario, flows: Sequence[int] | None) -> list[int]:
 
 def _overlap(run: Trajectory, scenario: Scenario) -> FloatArray:
     """Return the time in each sample for which each flow of the network is active, shape (n_times, n_flows), s."""
-    ends, n = run.data["time"].to_numpy()[:, None], scenario.network.n_flows
+    ends, n = run.values("time")[:, None], scenario.network.n_flows
     starts = np.array([flow.start for flow in scenario.network.flows], dtype=float)
-    finish = run.flows["finish"].to_numpy(float)[:n] if "finish" in run.flows else np.full(n, np.nan)
-    stops = np.where(np.isnan(finish), np.inf, finish)
+    finish = run.column("finish")
+    stops = np.full(n, np.inf) if finish is None else np.where(np.isnan(finish[:n]), np.inf, finish[:n])
     seconds: FloatArray = np.maximum(0.0, np.minimum(ends, stops) - np.maximum(ends - _period(run), starts))
     return seconds
 
@@ -995,7 +1035,7 @@ def _active_rates(run: Trajectory, scenario: Scenario, between: Span, flows: Seq
     """Return the mean sending rates of flows over the time for which they are active; others are left out."""
     numbers = _flow_indices(scenario, flows)
     active = _selected(run, between, _overlap(run, scenario)[:, numbers]).sum(axis=0)
-    sent = _selected(run, between, run.rate.to_numpy()[:, numbers]).sum(axis=0) * _period(run)
+    sent = _selected(run, between, run.values("rate")[:, numbers]).sum(axis=0) * _period(run)
     is_active = active > 1e-9
     rates: FloatArray = sent[is_active] / active[is_active]
     return rates
@@ -1006,7 +1046,7 @@ def _active_samples(run: Trajectory, scenario: Scenario, flow: int, between: Spa
     active = _selected(run, between, _overlap(run, scenario)[:, flow]) > (1.0 - 1e-9) * _period(run)
     if not active.any():
         raise ValueError(f"the flow must be active for a sample of the time between, got flow {flow}, which is not")
-    values: FloatArray = _selected(run, between, run[series].to_numpy()[:, flow])[active]
+    values: FloatArray = _selected(run, between, run.values(series)[:, flow])[active]
     return values
 
 
@@ -1014,9 +1054,9 @@ def _round_trips(
     run: Trajectory, scenario: Scenario, flow: int, link: int | None, between: Span, series: str
 ) -> FloatArray:
     """Return the RTTs of a flow [s], "rtt" or "rtt_max": the measured ones, or those computed from queues."""
-    if series not in run.data:
+    if not run.has(series):
         return _round_trips_from_queues(run, scenario, flow, link, between, series)
-    values = _selected(run, between, run[series].to_numpy()[:, flow])
+    values = _selected(run, between, run.values(series)[:, flow])
     values = values[np.isfinite(values)]
     if not len(values):
         raise ValueError(f"the flow must measure an RTT in the time between, got flow {flow}, which does not")
@@ -1042,7 +1082,7 @@ def _round_trips_from_queues(
     several = set(run.data["class_link"].to_numpy().tolist()) if "class_link" in run.data.coords else set()
     if several & set(links):
         raise ValueError(f"a packet run is needed for the RTT over link {min(several)}, which has several queues")
-    queue = (run.queue_max if series == "rtt_max" else run.queue).to_numpy()
+    queue = run.values("queue_max" if series == "rtt_max" else "queue")
     waits = [8.0 * queue[:, k] / network.links[k].capacity for k in links]
     return _selected(run, between, float(network.rtts[flow]) + np.sum(waits, axis=0))
 
@@ -1066,12 +1106,12 @@ def series(run: Trajectory, scenario: Scenario, most: int, points: int = 400) ->
     points : int, optional
         Approximate number of times.
     """
-    time = run.data["time"].to_numpy()
+    time = run.values("time")
     step = max(1, len(time) // points)
     n = len(time) // step * step
     flows, links = _shown_indices(run.rate.shape[1], most), _shown_indices(run.queue_max.shape[1], most)
-    rates = run.rate.to_numpy()[:n, flows].reshape(-1, step, len(flows)).mean(axis=1)
-    queues = run.queue_max.to_numpy()[:n, links].reshape(-1, step, len(links)).max(axis=1)
+    rates = run.values("rate")[:n, flows].reshape(-1, step, len(flows)).mean(axis=1)
+    queues = run.values("queue_max")[:n, links].reshape(-1, step, len(links)).max(axis=1)
     hidden = run.rate.shape[1] - len(flows)
     sizes = {float(flow.mean_packet) for flow in scenario.network.flows}
     text = f"Rates averaged and queues at their peak over {step * (time[1] - time[0]):.3g} s"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property, partial
 from html import escape
@@ -101,8 +101,10 @@ class _OnDemand:
 
     _make_data: Callable[[], xr.Dataset]
     _make_flows: Callable[[], pd.DataFrame]
+    _columns: Callable[[], Mapping[str, Any]]
     _make_series: Callable[[str], xr.Dataset]
-    _names: Collection[str]
+    _time: NDArray[np.float64]
+    _arrays: Variables
 
     @cached_property
     def data(self) -> xr.Dataset:
@@ -180,12 +182,12 @@ class Trajectory(_OnDemand):
             Series with different numbers of samples, flows or links.
         """
         ends = np.asarray(time, dtype=float)
+        columns: Callable[[], Mapping[str, Any]] = cache(flows) if callable(flows) else partial(dict, flows)
         variables: dict[str, Any] = {}
         for name, values in series.items():
             over, unit, meaning = SERIES[name] if name in SERIES else _recorded(name, units or {})
             if name in _MEASURED:
-                columns = flows() if callable(flows) else flows
-                values = _measured(np.asarray(values, dtype=float), ends, columns.get("start"))
+                values = _measured(np.asarray(values, dtype=float), ends, columns().get("start"))
             variables[name] = (("time", *over.split()), np.asarray(values), {"units": unit, "long_name": meaning})
         sizes = _sizes(ends, variables)
         run = object.__new__(cls)
@@ -194,9 +196,11 @@ class Trajectory(_OnDemand):
             queues=None if histogram is None else _histograms(*map(np.asarray, histogram)),
             trace=None if trace is None else _events(trace),
             _make_data=partial(_dataset, ends, variables, sizes, classes, attributes),
-            _make_flows=partial(_table, flows),
+            _make_flows=lambda: _table(columns()),
+            _columns=columns,
             _make_series=cache(lambda name: _dataset(ends, {name: variables[name]}, sizes, classes, {})),
-            _names=variables.keys(),
+            _time=ends,
+            _arrays=variables,
         )
         return run
 
@@ -220,7 +224,61 @@ class Trajectory(_OnDemand):
         """Return a series by name, or None; the first use of one does not label the others."""
         if "data" in self.__dict__:
             return self.data[name] if name in self.data.data_vars else None
-        return self._make_series(name)[name] if name in self._names else None
+        return self._make_series(name)[name] if name in self._arrays else None
+
+    def has(self, name: str) -> bool:
+        """Return whether the run has a series.
+
+        Parameters
+        ----------
+        name : str
+            Name in `SERIES`, or of a recorded field.
+        """
+        return name in (self.data.data_vars if "data" in self.__dict__ else self._arrays)
+
+    def values(self, name: str) -> NDArray[Any]:
+        """Return a series as an array without labels, which takes much less time than a series with labels.
+
+        Parameters
+        ----------
+        name : str
+            Name in `SERIES`, or of a recorded field; "time" for the ends of the samples.
+
+        Returns
+        -------
+        ndarray, shape (n_times, n_flows or n_links)
+            Array that shares its memory with the labeled series; (n_times,) for "time".
+
+        Raises
+        ------
+        ValueError
+            If the run has no such series.
+
+        Examples
+        --------
+        >>> run = ecc.packet.simulate(ecc.Scenario(ecc.Network.dumbbell("1 Mb/s", [0.1]), ecc.models.QIRCP(), 1.0))
+        >>> run.values("rate").shape
+        (10, 1)
+        """
+        if "data" not in self.__dict__ and name in ("time", *self._arrays):
+            return self._arrays[name][1] if name != "time" else self._time
+        if name != "time" and not self.has(name):
+            raise ValueError(f"name must be a series of this run, {', '.join(map(str, self.data))}, got {shown(name)}")
+        array: NDArray[Any] = self.data[name].to_numpy()
+        return array
+
+    def column(self, name: str) -> NDArray[Any] | None:
+        """Return a column of `flows` as an array without labels, or None if the run has no such column.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column, for example "finish".
+        """
+        if "flows" in self.__dict__:
+            return self.flows[name].to_numpy() if name in self.flows else None
+        column = self._columns().get(name)
+        return None if column is None else np.asarray(column)
 
     def _series(self, name: str) -> xr.DataArray:
         if (series := self._find(name)) is not None:
@@ -688,11 +746,11 @@ def _dataset(
     return xr.Dataset(variables, coordinates, dict(attributes() if callable(attributes) else attributes))
 
 
-def _table(flows: Mapping[str, Any] | Callable[[], Mapping[str, Any]]) -> pd.DataFrame:
+def _table(flows: Mapping[str, Any]) -> pd.DataFrame:
     """Return the rows of transfers as a DataFrame; see `Trajectory.build`."""
     import pandas as pd
 
-    rows = dict(flows() if callable(flows) else flows)
+    rows = dict(flows)
     table = pd.DataFrame(rows, index=pd.Index(rows.pop("transfer"), name="transfer") if "transfer" in rows else None)
     table.index.name = "transfer"
     return table

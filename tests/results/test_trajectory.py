@@ -109,3 +109,19 @@ def test_a_result_does_not_change_when_its_run_continues():
 def test_series_of_different_sizes_are_refused(series, message):
     with pytest.raises(ValueError, match=message):
         ecc.Trajectory.build([0.1, 0.2], series, {}, {}, {})
+
+
+def test_values_and_columns_are_those_of_the_dataset_and_the_table():
+    scenario = ecc.Scenario(NET, ecc.models.NewReno(), 1.0)
+    made, unmade = ecc.packet.simulate(scenario), ecc.packet.simulate(scenario)
+    for name in ("time", "rate", "queue_mean"):
+        np.testing.assert_array_equal(unmade.values(name), made.data[name])
+        np.testing.assert_array_equal(made.values(name), made.data[name])
+    for name in ("finish", "delivered"):
+        np.testing.assert_array_equal(unmade.column(name), made.flows[name])
+        np.testing.assert_array_equal(made.column(name), made.flows[name])
+    for run in (made, unmade):
+        assert run.has("rate") and not run.has("time") and not run.has("flow.x")
+        assert run.column("protocol") is None
+        with pytest.raises(ValueError, match="name must be a series of this run, rate, goodput, .*, got 'flow.x'"):
+            run.values("flow.x")
