@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -265,6 +266,13 @@ class Scenario(Displayed):
         """
         return replace(self, **changes)
 
+    def _with_seed(self, seed: int) -> Scenario:
+        """Return this scenario with another valid seed, without checks; it has the same deployment object."""
+        out = copy(self)
+        out.__dict__["seed"] = seed
+        out.__dict__.pop("_text", None)
+        return out
+
     # ---- TOML --------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
@@ -389,7 +397,7 @@ class Scenario(Displayed):
         if not isinstance(impairments, Sequence) or isinstance(impairments, str):
             raise ValueError(f"impairments must be a list of tables, got {shown(impairments)}")
         return cls(
-            network=generated_network(data["fabric"], seed) if is_generated else Network.from_dict(data),
+            network=generated_network(data["fabric"], seed) if is_generated else _network(data),
             protocol=_protocol_or_assignment(data["protocol"]),
             duration=data["duration"],
             workload=None if workload is None else _workload(workload),
@@ -397,6 +405,25 @@ class Scenario(Displayed):
             impairments=[impairment_from_table(table, f"impairments[{i}]") for i, table in enumerate(impairments)],
             **{key: data[key] for key in _PLAIN_KEYS if key in data},
         )
+
+
+_networks: dict[str, Network] = {}
+_MAX_TEXT = 100_000
+
+
+def _network(tables: Mapping[str, Any]) -> Network:
+    """Return the network of tables; that of the last call if the tables are the same and not large.
+
+    The scenarios of a sweep then share a network, and packet runs on it share their preparation.
+    """
+    text = repr([tables.get(key) for key in ("links", "flows", "rtts", "ends", "n_hosts")])
+    if (known := _networks.get(text)) is not None:
+        return known
+    network = Network.from_dict(tables)
+    if len(text) <= _MAX_TEXT:
+        _networks.clear()
+        _networks[text] = network
+    return network
 
 
 def tables_of(source: str | Path) -> dict[str, Any]:

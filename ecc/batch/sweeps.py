@@ -399,31 +399,17 @@ class ScenarioRuns:
         KeyboardInterrupt
             Ctrl-C ended it.
         """
-        from ecc.results.metrics import get, taken
+        from ecc.results.metrics import evaluated, get
 
-        chosen = {name: (get(metric), overrides) for name, (metric, overrides) in self._chosen().items()}
+        chosen = self._chosen()
         scenario = self.at(**settings)
-        last_half = {"between": (0.5 * scenario.duration, scenario.duration)}
         arguments = dict(self.arguments or {})
-        counts = self.engine == "packet" and any(metric.needs_histogram for metric, _ in chosen.values())
-        options = {"histogram_from": (last_half | arguments)["between"][0]} if counts else dict(self.options or {})
+        counts = self.engine == "packet" and any(get(metric).needs_histogram for metric, _ in chosen.values())
+        begin = arguments.get("between", (0.5 * scenario.duration,))[0]
+        options = {"histogram_from": begin} if counts else dict(self.options or {})
         run = import_module(f"ecc.{self.engine}").simulate(scenario, sample=self.sample, **options)
         run.raise_if_incomplete()
-        values: dict[str, float] = {}
-        reasons: dict[str, str] = {}
-        for name, (metric, overrides) in chosen.items():
-            selected = taken(metric, arguments if metric.selects_starts else last_half | arguments) | dict(overrides)
-            try:
-                value = float(metric.function(run, scenario, **selected))
-            except (ValueError, AttributeError) as error:
-                reasons[name] = str(error)
-            except Exception as error:
-                reasons[name] = f"{type(error).__name__}: {error}"
-            else:
-                values[name] = value
-                if np.isnan(value):
-                    reasons[name] = "not defined for this run: there is nothing to average"
-                    del values[name]
+        values, reasons = evaluated(run, scenario, chosen, arguments)
         if reasons:
             raise MetricError(values, reasons)
         return values

@@ -141,7 +141,10 @@ def lacking(metric: Metric, arguments: Container[str]) -> list[str]:
 
 
 def evaluated(
-    run: Trajectory, scenario: Scenario, names: Sequence[str], arguments: Mapping[str, Any]
+    run: Trajectory,
+    scenario: Scenario,
+    chosen: Mapping[str, tuple[str, Mapping[str, Any]]],
+    arguments: Mapping[str, Any],
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Return the metrics of a run by name, and the reasons for those that cannot be computed.
 
@@ -150,8 +153,8 @@ def evaluated(
     run : Trajectory
     scenario : Scenario
         Scenario of the run.
-    names : sequence of str
-        Names of metrics.
+    chosen : mapping
+        Name of each result -> name of its metric, and the metric's own arguments.
     arguments : mapping
         Arguments of all metrics that accept them. `between` is by default the last half of the run, and the whole run
         for metrics that select transfers by their start.
@@ -164,8 +167,10 @@ def evaluated(
     last_half = {"between": (0.5 * scenario.duration, scenario.duration)}
     values: dict[str, float] = {}
     reasons: dict[str, str] = {}
-    for name, metric in {name: get(name) for name in names}.items():
+    for name, (metric_name, own_arguments) in chosen.items():
+        metric = get(metric_name)
         selected = taken(metric, arguments if metric.selects_starts else last_half | dict(arguments))
+        selected |= own_arguments
         try:
             value = float(metric.function(run, scenario, **selected))
         except (ValueError, AttributeError) as error:
