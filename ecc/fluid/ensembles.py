@@ -8,23 +8,20 @@ values as in xarray: a list of values is a separate dimension, and DataArrays th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor, as_completed, wait
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc._support.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments
 from ecc._support.quantity import Quantity
-from ecc._support.reports import ProgressCallback, Share
-from ecc._support.workers import thread_count
-from ecc.contract.assignment import parameter_names, with_parameters
-from ecc.contract.protocol import Protocol
+from ecc._support.reports import ProgressCallback
 from ecc.fluid.dde.solver import DdeResult, solve_dde
 from ecc.fluid.network.simulation import prepare, run_together, simulate
+from ecc.results.members import Interrupt, Members, Varied, collected, or_error
 from ecc.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -32,130 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ensemble", "solve_ensemble"]
 
-_OPTIONS = tuple(name for name in signature(simulate).parameters if name not in ("scenario", "progress", "sample"))
-
-
-@dataclass(frozen=True)
-class _Members:
-    """Members of an ensemble: `shape` over `dims`, and the varied values of each member, in order."""
-
-    dims: tuple[str, ...]
-    shape: tuple[int, ...]
-    coordinates: dict[str, Any]
-    values: list[dict[str, Any]]
-
-    @classmethod
-    def of(cls, over: Mapping[str, Any]) -> _Members:
-        import xarray as xr
-
-        if not over:
-            raise ValueError("over must name the quantities to vary, got {}")
-        indices, choices = [], {}
-        coordinates: dict[str, Any] = {}
-        for name, choice in over.items():
-            if isinstance(choice, xr.DataArray):
-                choices[name] = list(choice.to_numpy().ravel())
-                indices.append(choice.copy(data=np.arange(choice.size).reshape(choice.shape)))
-                coordinates[name] = choice.variable
-            else:
-                if isinstance(choice, str | bytes) or not isinstance(choice, Iterable):
-                    raise TypeError(f"{name} must be a sequence of values, or a DataArray, got {shown(choice)}")
-                choices[name] = list(choice)
-                indices.append(xr.DataArray(np.arange(len(choices[name])), dims=[name]))
-                scalar = all(np.ndim(v) == 0 and isinstance(v, int | float | str | np.generic) for v in choices[name])
-                coordinates[name] = (name, choices[name] if scalar else np.arange(len(choices[name])))
-            if not choices[name]:
-                raise ValueError(f"over must have values for each name, got none for {name!r}")
-        broadcast = xr.broadcast(*indices)
-        flat = [index.to_numpy().ravel() for index in broadcast]
-        count = broadcast[0].size
-        values = [
-            {name: choices[name][int(index[k])] for name, index in zip(over, flat, strict=True)} for k in range(count)
-        ]
-        coordinates = {**{str(k): v for k, v in broadcast[0].coords.items()}, **coordinates}
-        return cls(tuple(map(str, broadcast[0].dims)), broadcast[0].shape, coordinates, values)
-
-
 _MAX_BATCH = 16
 """Maximum number of members that a thread takes at once."""
-
-
-class _Interrupt:
-    """Flag that Ctrl-C sets and members in threads check, because the signal reaches the main thread only."""
-
-    def __init__(self) -> None:
-        self.is_set = False
-
-    def __call__(self, share: float) -> None:
-        if self.is_set:
-            raise KeyboardInterrupt
-
-
-def _or_error(make: Callable[[dict[str, Any]], Any], varied: dict[str, Any]) -> Any:
-    """Return the result for one member, or the exception that it raises, which must not end the ensemble."""
-    try:
-        return make(varied)
-    except Exception as error:
-        return error
-
-
-def _collected(
-    count: int,
-    several: Callable[[range], list[Any]],
-    together: int,
-    executor: Executor | int | None,
-    progress: ProgressCallback | None,
-    interrupt: _Interrupt,
-) -> tuple[list[Any], list[str]]:
-    """Return the result of each member (None if it raised) and the reason for each that raised.
-
-    `several` returns the result or the exception of each of at most `together` members. The first member runs before
-    all others, because it compiles the code that they share. Ctrl-C ends the runs, and keeps the results so far.
-    """
-    threads = thread_count(executor)
-    size = min(together, -(-count // (4 * threads)))  # batches that end at about the same time
-    batches = [range(first, min(first + size, count)) for first in range(1, count, size)]
-    results: list[Any] = [None] * count
-    reasons = ["interrupted"] * count
-    errors: list[Exception] = []
-    done = 0
-
-    def store(future: Any) -> None:
-        for k, result in zip(running.pop(future), future.result(), strict=True):
-            if isinstance(result, Exception):
-                reasons[k] = f"{type(result).__name__}: {result}"
-                errors.append(result)
-            else:
-                results[k] = result
-
-    running: dict[Any, range] = {}
-    pool = executor if isinstance(executor, ThreadPoolExecutor) else ThreadPoolExecutor(threads)
-
-    def end() -> None:
-        """Wait for the members that run, and drop those that do not."""
-        if pool is not executor:
-            pool.shutdown(cancel_futures=True)
-        else:
-            wait([future for future in running if not future.cancel()])
-
-    try:
-        for stage in ([range(1)], batches):
-            running = {pool.submit(several, members): members for members in stage}
-            for future in as_completed(list(running)):
-                done += len(running[future])
-                store(future)
-                if progress is not None:
-                    progress(Share(done / count))
-    except KeyboardInterrupt:
-        interrupt.is_set = True
-        end()
-        for future in [future for future in running if not future.cancelled()]:
-            store(future)
-    finally:
-        end()
-    if all(result is None for result in results):
-        raise errors[0] if errors else KeyboardInterrupt
-    return results, reasons
+_OPTIONS = tuple(name for name in signature(simulate).parameters if name not in ("scenario", "progress", "sample"))
 
 
 @check_arguments(former={"workers": "executor"})
@@ -221,16 +97,10 @@ def ensemble(
     """
     import xarray as xr
 
-    if not isinstance(scenario, Scenario):
-        raise TypeError(f"scenario must be a Scenario, got {shown(scenario)}")
-    single = isinstance(scenario.protocol, Protocol)
-    parameters = [field.name for field in fields(scenario.protocol)] if single else parameter_names(scenario.protocol)
-    parts = [field.name for field in fields(scenario)]
-    for name in over:
-        if name not in (*parameters, *parts, *_OPTIONS):
-            raise ValueError(f"over must name one of {', '.join((*parameters, *parts, *_OPTIONS))}, got {shown(name)}")
-    members = _Members.of(over)
-    interrupt = _Interrupt()
+    varied = Varied(scenario, _OPTIONS)
+    varied.check("over", over)
+    members = Members.of(over)
+    interrupt = Interrupt()
     options: dict[str, Any] = {
         "sample": sample,
         "start": start,
@@ -249,17 +119,12 @@ def ensemble(
     text = scenario.to_toml()  # refuses, before any run, a scenario that cannot be stored with the result
     shared: dict[Any, Any] = {}
 
-    def prepare_member(varied: dict[str, Any]) -> Any:
-        changed = {name: value for name, value in varied.items() if name in parts}
-        tuned = {name: value for name, value in varied.items() if name in parameters and name not in parts}
-        if tuned:
-            changed["protocol"] = with_parameters(changed.get("protocol", scenario.protocol), tuned)
-        scenario_of_member = replace(scenario, **changed) if changed else scenario
-        own_options = {name: value for name, value in varied.items() if name not in parts and name not in parameters}
+    def prepare_member(values: dict[str, Any]) -> Any:
+        scenario_of_member, own_options = varied.member(values)
         return prepare(scenario_of_member, shared=shared, **{**options, **own_options})
 
     def several(which: range) -> list[Any]:
-        ready = [_or_error(prepare_member, members.values[k]) for k in which]
+        ready = [or_error(prepare_member, members.values[k]) for k in which]
         fit = [prepared for prepared in ready if not isinstance(prepared, Exception)]
         results = iter(run_together(fit))
         return [
@@ -271,7 +136,7 @@ def ensemble(
             for prepared in ready
         ]
 
-    runs, stopped = _collected(len(members.values), several, _MAX_BATCH, executor, progress, interrupt)
+    runs, stopped = collected(len(members.values), several, _MAX_BATCH, executor, progress, interrupt)
     prepared, result = max((run for run in runs if run is not None), key=lambda run: len(run[1].time))
     longest = prepared.trajectory(result, text)
     series = [None if run is None else run[0].series(run[1]) for run in runs]
@@ -377,7 +242,7 @@ def solve_ensemble(
                 raise ValueError(f"{name} must have a dimension {last!r}, got {argument.dims}")
             varying = argument.isel({last: 0}, drop=True)
             over[f" {name}"] = varying.copy(data=np.arange(varying.size).reshape(varying.shape))
-    members = _Members.of(over)
+    members = Members.of(over)
     rows = {
         name: argument.transpose(..., last).to_numpy().reshape(-1, argument.sizes[last])
         for name, (argument, last) in array_arguments.items()
@@ -409,9 +274,9 @@ def solve_ensemble(
         )
 
     def several(which: range) -> list[Any]:
-        return [_or_error(solve_member, members.values[k]) for k in which]
+        return [or_error(solve_member, members.values[k]) for k in which]
 
-    results, why = _collected(len(members.values), several, 1, executor, progress, _Interrupt())
+    results, why = collected(len(members.values), several, 1, executor, progress, Interrupt())
     times = np.asarray(t_eval, dtype=float)
     size = next(result.y.shape[0] for result in results if result is not None)
     y = np.full((len(results), size, len(times)), np.nan)
