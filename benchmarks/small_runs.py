@@ -2,7 +2,8 @@
 
 Each row makes runs of 5 s of CUBIC over 5 Mb/s with different seeds, and prints runs per CPU second, and the CPU time
 of a run relative to that of the C engine alone. The rows alternate, and the minimum over the rounds counts. In the rows
-"prepared anew", the kept plans of earlier runs are discarded before each run.
+"prepared anew", the kept plans of earlier runs are discarded before each run. The last rows are ensembles of the same
+runs.
 """
 
 from __future__ import annotations
@@ -58,6 +59,20 @@ ROWS = {
     "counts only, prepared anew": anew(digest),
     "dataset and table, prepared anew": anew(everything),
 }
+METRICS = ["utilization", "fairness", "mean_queue", "peak_queue", "loss"]
+
+
+def ensembles(runs: int, rounds: int, engine: float) -> None:
+    """Print rows of ensembles in one thread and in two."""
+    for threads in (1, 2):
+        for name, metrics in (("counts only", []), ("five metrics", METRICS)):
+            best = float("inf")
+            for _ in range(rounds):
+                began = time.process_time()
+                ecc.packet.ensemble(scenario(0), seeds=runs, metrics=metrics, executor=threads)
+                best = min(best, (time.process_time() - began) / runs)
+            label = f"ensemble, {threads} thread{'s'[: threads - 1]}, {name}"
+            print(f"| {label} | {1.0 / best:,.0f} | {best / engine:.2f} |")
 
 
 def main() -> None:
@@ -79,6 +94,7 @@ def main() -> None:
     print("|---|---|---|")
     for name, seconds in best.items():
         print(f"| {name} | {1.0 / seconds:,.0f} | {seconds / engine:.2f} |")
+    ensembles(options.runs, options.rounds, engine)
 
 
 if __name__ == "__main__":

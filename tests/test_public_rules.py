@@ -294,6 +294,7 @@ MANY_PARAMETERS = {
     "ecc.live.simulate": "options of an engine",
     "ecc.live.node": "options of an engine",
     "ecc.fluid.ensemble": "options of an engine",
+    "ecc.packet.ensemble": "options of an engine",
     "ecc.compare": "options of both engines",
     "ecc.fluid.solve_dde": "those of scipy.integrate.solve_ivp",
     "ecc.fluid.solve_ensemble": "those of scipy.integrate.solve_ivp",

@@ -481,7 +481,7 @@ class Engine:
             "opportunities": opportunities,
             "under_way": under_way,
         }
-        pointers = {"links": copied(links), **tables}  # contiguous
+        pointers: dict[str, NDArray[Any]] = {"links": copied(links), **tables}  # contiguous
         pointers |= {name: array for name, array in (("begun", begun), ("trace", self._trace)) if len(array)}
         if self._histogram is not None:
             pointers["histogram"] = self._histogram
@@ -501,10 +501,43 @@ class Engine:
             parts_by_name = _parts_by_name(partition, self._links, self._flows, len(templates))
             config.partition.n_parts, config.partition.part = partition.n_parts, partition.part
             _point(ffi.addressof(config, "partition"), parts_by_name)
+        self._config = config
+        self._tables: dict[str, NDArray[Any]] = pointers if partition is None else {}
+        self._begin()
+
+    def _begin(self) -> None:
         engine, report = ffi.new("ecc_engine_t **"), ffi.new("ecc_report_t *")
-        if lib.ecc_engine_new(config, engine, report) != 0:
+        if lib.ecc_engine_new(self._config, engine, report) != 0:
             raise self._error(report)
         self._engine = ffi.gc(engine[0], lib.ecc_engine_free)
+
+    @guarded
+    def restart(self, seed: Annotated[int, 0, 64], first_intervals: NDArray[np.int64]) -> None:
+        """Begin again at time 0 with another seed; the caller's records must have their initial values.
+
+        Parameters
+        ----------
+        seed : int
+            From 0 to 2^64 - 1.
+        first_intervals : ndarray of int, shape (n_links + n_additional,), ps
+            First ticks of the routers, `first_interval` of links.
+
+        Raises
+        ------
+        ValueError
+            If this engine runs a part of a network, or `first_intervals` is of another length.
+        NativeError
+            If memory is missing.
+        """
+        if not self._tables or len(first_intervals) != len(self._tables["links"]):
+            raise ValueError(f"first_intervals must be of all routers of a whole network, got {len(first_intervals)}")
+        self._tables["links"]["first_interval"] = first_intervals
+        for array in self._samples.values():
+            array.fill(0)
+        if self._histogram is not None:
+            self._histogram.fill(0)
+        self._config.seed, self._cpu_seconds, self.now = seed, 0.0, 0.0
+        self._begin()
 
     @advancing
     def advance(self, until: float, max_events: int | None = None) -> str:

@@ -37,7 +37,7 @@ class _Plan:
         protocols = scenario.deployment.protocols
         scenario.check_writable()
         self._scenario, self._setup = scenario, prepare(scenario)
-        object.__setattr__(self._setup, "compiled", {})
+        object.__setattr__(self._setup, "compiled", {"setup": self._setup})
         self._entries = list(_entries(protocols))
         hooks = [hook for part in self._setup.parts for *_, hooks in part.sides() for hook in hooks.values()]
         methods = [getattr(type(protocol), side) for protocol in protocols for side in ("link_hooks", "flow_hooks")]

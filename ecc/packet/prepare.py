@@ -146,10 +146,10 @@ def with_seed(setup: Setup, scenario: Scenario) -> Setup:
     out = copy(setup)
     parts = []
     for part in setup.parts:
-        own = copy(part)
-        object.__setattr__(own, "link_states", copied(part.link_states))
-        object.__setattr__(own, "flow_states", copied(part.flow_states))
-        parts.append(own)
+        new_part = copy(part)
+        object.__setattr__(new_part, "link_states", copied(part.link_states))
+        object.__setattr__(new_part, "flow_states", copied(part.flow_states))
+        parts.append(new_part)
     object.__setattr__(out, "parts", parts)
     if any(map(_ticks, parts)):
         links, rng = copied(setup.links), np.random.default_rng(scenario.seed)

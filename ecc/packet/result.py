@@ -22,7 +22,7 @@ from ecc.queues import Policer
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario, notes_at_end, notes_on_queues, notes_on_unfinished
 
-__all__ = ["trajectory_of"]
+__all__ = ["series_of", "trajectory_of"]
 
 _BY_CLASS = {"class_queue": "queues", "class_drops": "queue_dropped", "class_marks": "queue_marked"}
 
@@ -58,16 +58,12 @@ def trajectory_of(
     threads : int, optional
         Maximum number of threads that was requested.
     """
-    seen, stats = dict(engine.samples), engine.stats
-    for name, counted in setup.counted.items():
-        seen[name] = seen[name].copy()
-        seen[name][:1] -= counted
-    per_second = 8.0 / (seen["time"][0] if len(seen["time"]) else 1.0)
+    seen, stats = engine.samples, engine.stats
+    series = series_of(setup, seen, recording, period)
     rows = flow_rows(setup.flows[: setup.n_flows], engine.flow_results)
     if scenario.workload is not None:
         rows = np.concatenate([rows, transfers.rows, *([] if transfers.has_file else [engine.alive])])
         rows = rows[np.argsort(rows["number"])]
-    words = seen.get("words", np.zeros((len(seen["time"]), 0), np.int64))
     columns = transfers.columns_of(rows)
     has_started = (rows["size"] >= 0) & (rows["start"] < 1e12 * stats.now)
 
@@ -86,24 +82,8 @@ def trajectory_of(
         }
 
     return Trajectory.build(
-        period * np.arange(1, len(seen["time"]) + 1),
-        {
-            "rate": seen["sent"] * per_second,
-            "goodput": seen["received"] * per_second,
-            "bottleneck": seen["bottleneck"],
-            "rtt": _measured(seen["rtt"]),
-            "rtt_max": _measured(seen["rtt_peak"]),
-            "queue": seen["queue"],
-            "queue_max": seen["queue_peak"],
-            "queue_mean": seen["queue_mean"],
-            "arrival": seen["arrived"] * per_second,
-            "drops": seen["dropped"],
-            "dropped_bytes": seen["dropped_bytes"],
-            "marks": seen["marked"],
-            **{name: seen[sampled] for name, sampled in _BY_CLASS.items() if sampled in seen},
-            **(_pauses(setup, seen) if "paused" in seen else {}),
-            **recorded(recording, words),
-        },
+        series.pop("time"),
+        series,
         flows,
         {
             "stopped": stopped,
@@ -122,7 +102,7 @@ def trajectory_of(
                 *_notes_on_policers(scenario),
                 *notes_on_queues(scenario),
                 *notes_on_unfinished(has_started, rows["flow"]["completed"] == 1),
-                *notes_at_end(scenario, seen["time"], seen["sent"] * per_second),
+                *notes_at_end(scenario, seen["time"], series["rate"]),
             ),
         },
         attributes,
@@ -131,6 +111,47 @@ def trajectory_of(
         histogram=(bin_edges(), engine.histogram * [[[1e-12], [1.0]]]) if has_histogram else None,
         trace=engine.trace if len(engine.trace) else None,
     )
+
+
+def series_of(
+    setup: Setup, samples: Mapping[str, NDArray[Any]], recording: Sequence[Series], period: float
+) -> dict[str, NDArray[Any]]:
+    """Return the series of a run by name, and "time", the ends of samples.
+
+    Parameters
+    ----------
+    setup : Setup
+    samples : mapping
+        Samples of the engine by name.
+    recording : sequence of Series
+        Series recorded in addition to the standard ones.
+    period : float, s
+        Period of the samples, for example 0.1.
+    """
+    seen = dict(samples)
+    for name, counted in setup.counted.items():
+        seen[name] = seen[name].copy()
+        seen[name][:1] -= counted
+    n = len(seen["time"])
+    per_second = 8.0 / (seen["time"][0] if n else 1.0)
+    return {
+        "time": period * np.arange(1, n + 1),
+        "rate": seen["sent"] * per_second,
+        "goodput": seen["received"] * per_second,
+        "bottleneck": seen["bottleneck"],
+        "rtt": _measured(seen["rtt"]),
+        "rtt_max": _measured(seen["rtt_peak"]),
+        "queue": seen["queue"],
+        "queue_max": seen["queue_peak"],
+        "queue_mean": seen["queue_mean"],
+        "arrival": seen["arrived"] * per_second,
+        "drops": seen["dropped"],
+        "dropped_bytes": seen["dropped_bytes"],
+        "marks": seen["marked"],
+        **{name: seen[sampled] for name, sampled in _BY_CLASS.items() if sampled in seen},
+        **(_pauses(setup, seen) if "paused" in seen else {}),
+        **recorded(recording, seen.get("words", np.zeros((n, 0), np.int64))),
+    }
 
 
 def _measured(rtt: NDArray[np.float64]) -> NDArray[np.float64]:

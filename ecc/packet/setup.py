@@ -89,7 +89,7 @@ class Setup:
     under_way: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, UNDER_WAY))
     counted: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     compiled: dict[str, Any] | None = field(default=None, init=False, compare=False)
-    """Tables with addresses of hooks that the setups of a plan share, by name; None: not of a plan."""
+    """What the setups of a plan share: the first one, and tables with addresses of hooks; None: not of a plan."""
 
     @property
     def n_additional(self) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.memory import recent_free_memory as free_memory
@@ -25,9 +26,9 @@ from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.checkpoint import Checkpoint, write_checkpoint
 from ecc.packet.interrupts import Interrupts, SliceLimit
 from ecc.packet.plans import prepared
-from ecc.packet.prepare import sample_width
+from ecc.packet.prepare import sample_width, with_seed
 from ecc.packet.recorded_fields import Word, series
-from ecc.packet.result import trajectory_of
+from ecc.packet.result import series_of, trajectory_of
 from ecc.packet.setup import Setup
 from ecc.packet.transfers import Transfers
 from ecc.packet.twin import PythonEngine
@@ -463,6 +464,27 @@ class Run:
         run._stopped = saved.stopped
         run._transfers.restore(saved, rows)
         return run
+
+    def _restart(self, scenario: Scenario) -> bool:
+        """Begin again with a scenario from `_with_seed`, in the same memory; return False if this run cannot.
+
+        Results that were taken before do not change.
+        """
+        shared, engine = self._setup.compiled, self._engine
+        if shared is None or scenario.deployment is not self.scenario.deployment or not isinstance(engine, Engine):
+            return False
+        setup = with_seed(shared["setup"], scenario)
+        for part, new in zip(self._setup.parts, setup.parts, strict=True):
+            part.link_states[:], part.flow_states[:] = new.link_states, new.flow_states
+        engine.restart(scenario.seed, setup.links["first_interval"])
+        self._scenario, self._stopped, self._closed = scenario, "paused", False
+        self._transfers = Transfers(scenario, self._setup, None)
+        self.__dict__.pop("_tables_text", None)
+        return True
+
+    def _series(self) -> dict[str, NDArray[Any]]:
+        """Return the series so far by name, and "time"."""
+        return series_of(self._setup, self._engine.samples, self._recording, self._period)
 
     # ---- results -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,191 @@
+"""Ensembles of packet runs: their members are single runs, to the last bit, and fail alone."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import ecc
+from ecc.models import BBR, CUBIC, RCP, NewReno, Protocol, all_protocols
+from ecc.packet import ensemble, simulate
+from ecc.packet.simulation import Run
+from ecc.testing.strategies import scenarios
+
+NET = ecc.Network.dumbbell("5 Mb/s", rtts=[0.05, 0.08], buffer=20_000)
+SERIES = ("rate", "goodput", "bottleneck", "rtt", "queue_max", "drops")
+
+
+def assert_member_is(member: Any, alone: ecc.Trajectory) -> None:
+    assert str(member.stopped.item()) == alone.stopped
+    for name in ("digest", "events", "data_packets"):
+        assert int(member[name]) == alone.stats[name]
+    for name in SERIES:
+        np.testing.assert_array_equal(member[name].to_numpy()[: len(alone.data["time"])], alone.data[name])
+
+
+CASES = {
+    "windows": ecc.Scenario(NET, CUBIC(), 1.0),
+    "routers with clocks": ecc.Scenario(NET, RCP(), 1.0),
+    "random numbers": ecc.Scenario(NET, BBR(), 1.0),
+    "disciplines": ecc.Scenario(NET, {"flows": NewReno(), "links": ecc.queues.RED()}, 1.0),
+    "losses": ecc.Scenario(NET, CUBIC(), 1.0, impairments=[ecc.impairments.RandomLoss(0.05, link=0)]),
+    "transfers": ecc.Scenario(
+        NET, CUBIC(), 1.0, workload=ecc.Workload([], [ecc.Arrivals([0], 0.02, 5_000, distribution="exponential")])
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_members_are_single_runs(case: str, threads: int) -> None:
+    scenario = CASES[case]
+    runs = ensemble(scenario, {"duration": [0.5, 1.0]}, seeds=5, series=SERIES, executor=threads)
+    assert runs.rate.dims == ("duration", "seed", "time", "flow")
+    for duration in (0.5, 1.0):
+        for seed in runs.seed.to_numpy().tolist():
+            alone = simulate(scenario.with_(duration=duration, seed=seed), sample=None)
+            assert_member_is(runs.sel(duration=duration, seed=seed), alone)
+    if case in ("routers with clocks", "losses", "transfers"):  # which draw random numbers in the first second
+        assert len(set(runs.digest.sel(duration=1.0).to_numpy().tolist())) == 5
+
+
+def test_members_at_an_equilibrium_are_single_runs() -> None:
+    scenario = ecc.Scenario(NET, RCP(), 1.0)
+    runs = ensemble(scenario, {"perturbation": [0.0, 0.2]}, seeds=[7, 3], start="equilibrium", series=SERIES)
+    for perturbation in (0.0, 0.2):
+        for seed in (3, 7):
+            alone = simulate(scenario.with_(seed=seed), start="equilibrium", perturbation=perturbation)
+            assert_member_is(runs.sel(perturbation=perturbation, seed=seed), alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, kind in all_protocols().items() if kind.has_hosts()])
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_members_of_random_scenarios_are_single_runs(name: str, data: st.DataObject) -> None:
+    scenario = data.draw(scenarios(all_protocols()[name]()))
+    scenario = scenario.with_(duration=min(scenario.duration, 50.0 * float(scenario.network.rtts.max())))
+    order = data.draw(st.permutations(range(5)))
+    runs = ensemble(scenario, seeds=order, series=("rate", "queue"), executor=data.draw(st.integers(1, 3)))
+    for seed in order:
+        alone, member = simulate(scenario.with_(seed=seed)), runs.sel(seed=seed)
+        assert int(member.digest) == alone.stats["digest"]
+        np.testing.assert_array_equal(member.rate, alone.rate)
+        np.testing.assert_array_equal(member.queue, alone.queue)
+
+
+def test_metrics_are_those_of_single_runs() -> None:
+    scenario = ecc.Scenario(NET, CUBIC(), 4.0)
+    names = ["utilization", "fairness", "peak_queue", "mean_completion_time", "queue_found"]
+    runs = ensemble(scenario, {"beta": [0.5, 0.7]}, seeds=2, metrics=names, arguments={"between": (1.0, 4.0)})
+    alone = simulate(scenario.with_(protocol=CUBIC(beta=0.7), seed=2), histogram_from=1.0)
+    member = runs.sel(beta=0.7, seed=2)
+    for name in ("utilization", "fairness", "peak_queue"):
+        expected = ecc.metrics.METRICS[name].function(alone, scenario, between=(1.0, 4.0))
+        assert float(member[name]) == expected
+    assert float(member.queue_found) == ecc.metrics.METRICS["queue_found"].function(alone, scenario)
+    assert np.isnan(member.mean_completion_time) and "mean_completion_time: " in str(member.error.item())
+    assert runs.peak_queue.attrs["units"] == "bytes" and "rate" not in runs
+
+
+@dataclass(frozen=True)
+class Breaks(Protocol):
+    """A protocol whose hook divides by zero at the first ACK if `share` is 0."""
+
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.share < 0.0:
+            raise ValueError(f"share must be >= 0, got {self.share:g}")
+
+    @dataclass
+    class FlowState:
+        x: float = 0.0
+
+    def link_hooks(self):  # type: ignore[no-untyped-def]
+        return {}
+
+    def flow_hooks(self):  # type: ignore[no-untyped-def]
+        return {"on_start": starts, "on_ack": divides}
+
+
+def starts(state, header, p, env):  # type: ignore[no-untyped-def]
+    env.rate = 1e6
+
+
+def divides(state, header, p, env):  # type: ignore[no-untyped-def]
+    state.x = 1.0 / p.share
+
+
+@pytest.mark.filterwarnings("ignore:the run ended at")
+def test_a_member_that_fails_fails_alone() -> None:
+    scenario = ecc.Scenario(NET, Breaks(), 1.0)
+    runs = ensemble(scenario, {"share": [1.0, 0.0, 2.0, -1.0]}, seeds=2, series=["rate"], metrics=["utilization"])
+    assert (runs.stopped.sel(share=[1.0, 2.0]) == "completed").all()
+    assert "division by zero" in str(runs.stopped.sel(share=0.0, seed=1).item())
+    assert "ValueError: share must be >= 0, got -1" in str(runs.stopped.sel(share=-1.0, seed=1).item())
+    assert runs.utilization.sel(share=[0.0, -1.0]).isnull().all() and runs.utilization.sel(share=2.0).notnull().all()
+    assert runs.rate.sel(share=-1.0).isnull().all() and runs.digest.sel(share=-1.0, seed=1) == 0
+    single = simulate(scenario.with_(protocol=Breaks(2.0), seed=2))
+    assert int(runs.digest.sel(share=2.0, seed=2)) == single.stats["digest"]
+
+
+def test_cancel_and_interrupts_keep_the_results_so_far() -> None:
+    scenario = ecc.Scenario(NET, CUBIC(), 1.0)
+    done: list[float] = []
+    runs = ensemble(scenario, seeds=300, executor=1, progress=done.append, cancel=lambda: len(done) > 1)
+    stopped = runs.stopped.to_numpy().tolist()
+    assert stopped[0] == "completed" and stopped[-1] == "canceled" and set(stopped) == {"completed", "canceled"}
+
+    sent: list[int] = []
+
+    def interrupts(share: float) -> None:
+        if not sent:
+            sent.append(1)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+
+    runs = ensemble(scenario, seeds=300, executor=1, progress=interrupts, metrics=["utilization"])
+    stopped = runs.stopped.to_numpy().tolist()
+    assert stopped[0] == "completed" and stopped[-1] == "interrupted" and set(stopped) == {"completed", "interrupted"}
+    assert (runs.utilization.notnull().to_numpy() == (runs.stopped.to_numpy() == "completed")).all()
+    with pytest.raises(ecc.EccError, match="cancel must let a member run"):
+        ensemble(scenario, seeds=3, cancel=lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("vary", "options", "message"),
+    [
+        ({}, {}, "must name the quantities to vary"),
+        ({"gain": [1.0]}, {}, "vary must name one of .*, got 'gain'"),
+        ({"seed": [1]}, {"seeds": 2}, "seeds must be None if vary names the seed"),
+        ({}, {"seeds": 0}, "seeds must be >= 1, got 0"),
+        ({}, {"seeds": []}, r"seeds must have at least one seed, got \[\]"),
+        ({}, {"seeds": 2, "series": ["speed"]}, "series must be among rate, goodput, .*, got 'speed'"),
+        ({}, {"seeds": 2, "metrics": ["speed"]}, "metric must be one of"),
+        ({"network": [NET, ecc.Network.dumbbell("5 Mb/s", [0.1])]}, {"series": ["rate"]}, "one number of flows"),
+    ],
+)
+def test_bad_ensembles(vary: dict[str, Any], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ensemble(ecc.Scenario(NET, CUBIC(), 0.5), vary, **options)
+
+
+def test_restarted_runs_forget_everything() -> None:
+    scenario = ecc.Scenario(NET, RCP(), 1.0)
+    run = Run(scenario, trace=100, histogram_from=0.0, record=["link.R"])
+    first = run.advance().trajectory()
+    digest, rates = first.stats["digest"], first.rate.to_numpy().copy()
+    assert run._restart(scenario._with_seed(2)) and run.now == 0.0 and run.stopped == "paused"
+    second = run.advance().trajectory()
+    alone = simulate(scenario.with_(seed=2), trace=100, histogram_from=0.0, record=["link.R"])
+    assert second.stats["digest"] == alone.stats["digest"] != digest
+    assert second.data.equals(alone.data) and second.trace.equals(alone.trace) and second.flows.equals(alone.flows)
+    assert second.queues.equals(alone.queues) and (first.rate.to_numpy() == rates).all()
+    assert not run._restart(scenario.with_(seed=2))
