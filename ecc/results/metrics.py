@@ -351,11 +351,11 @@ def highest_fair_share(
 
 @metric("share of the time with an active flow")
 def active_share(run: Trajectory, scenario: Scenario, between: Span = None) -> float:
-    """Share of the samples at the end of which a flow or transfer is active."""
+    """Share of the samples in which a flow or transfer is active for some time."""
     ends = run.flows["finish"].to_numpy(float).copy()
     stops = [np.nan if flow.stop is None else flow.stop for flow in scenario.network.flows]
     ends[: len(stops)] = np.fmin(ends[: len(stops)], stops)
-    return float((_active_counts(run, ends, between) > 0).mean())
+    return float((_active_counts(run, ends + _period(run), between) > 0).mean())
 
 
 @metric("share of the time that the flow is bottlenecked at the link")

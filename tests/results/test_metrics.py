@@ -304,6 +304,8 @@ def test_unfinished_flows_are_counted_and_noted_by_both_engines():
     run = ecc.packet.simulate(alone)
     assert run.notes == () and value("active_share", run, alone, between=(1.0, 2.0)) == 0.0
     assert value("active_share", run, alone, between=(0.0, 0.1)) == 1.0
+    coarse = ecc.packet.simulate(alone, sample=0.5)  # all flows end within the first sample
+    assert value("active_share", coarse, alone) == 0.25
 
 
 def test_delays_goodputs_and_swings_of_one_queue_agree():
