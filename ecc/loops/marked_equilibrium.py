@@ -296,7 +296,7 @@ def settled(
     loop = MarkedLoop(deployed, network, once)
     if not loop.queues:
         raise ValueError("windows over links without a queue discipline have no linear model: their queues overflow")
-    loads = np.zeros(network.n_links)  # of unresponsive flows
+    loads = np.zeros(network.n_links)  # rates of unresponsive flows through links
     for load in loop.traffic[len(loop.kinds) :]:
         loads[list(load.route)] += load.rate * len(load.flows)
     for link, rate in enumerate(loads):
