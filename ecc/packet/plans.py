@@ -40,8 +40,17 @@ class _Plan:
         object.__setattr__(self._setup, "compiled", {"setup": self._setup})
         self._entries = list(_entries(protocols))
         hooks = [hook for part in self._setup.parts for *_, hooks in part.sides() for hook in hooks.values()]
+        self._sides = [
+            (part.protocol, f"{side[:-1]}_hooks") for part in self._setup.parts for side, *_, its in part.sides() if its
+        ]
+        self._hooks = list(self._hooks_now())
         methods = [getattr(type(protocol), side) for protocol in protocols for side in ("link_hooks", "flow_hooks")]
         self._snapshot = Snapshot(item for item in (*hooks, *methods) if isinstance(item, FunctionType))
+
+    def _hooks_now(self) -> Iterator[object]:
+        """Yield the hooks that protocols return now: a method may return other functions in each call."""
+        for protocol, name in self._sides:
+            yield from getattr(protocol, name)().values()
 
     def serves(self, scenario: Scenario) -> bool:
         """Return whether a run of another scenario has the same setup, except for its seed."""
@@ -51,6 +60,7 @@ class _Plan:
             and mine.workload is scenario.workload
             and _OPTIONS(mine) == _OPTIONS(scenario)
             and all(map(is_, self._entries, _entries(mine.deployment.protocols)))
+            and all(map(is_, self._hooks, self._hooks_now()))
             and self._snapshot.is_current()
         )
 

@@ -120,3 +120,21 @@ def test_changed_constants_and_classes_take_effect_in_the_next_run(monkeypatch: 
     monkeypatch.setattr(Steady, "receiver_window", 1)
     with pytest.raises(ValueError, match="receiver_window must be"):
         scenario.with_(seed=2)
+
+
+@dataclass(frozen=True)
+class Alternating(Steady):
+    """A protocol whose method returns another hook in each call."""
+
+    def flow_hooks(self):  # type: ignore[no-untyped-def]
+        def starts_alone(state, header, p, env):  # type: ignore[no-untyped-def]
+            env.rate = 1e6
+
+        return {"on_start": starts_alone}
+
+
+def test_hooks_that_are_new_in_each_call_share_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = counted(monkeypatch)
+    prepared(ecc.Scenario(NET, Alternating(), 1.0))
+    prepared(ecc.Scenario(NET, Alternating(), 1.0))
+    assert calls.count == 2
