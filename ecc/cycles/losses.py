@@ -35,7 +35,8 @@ __all__ = ["cycle_of_map", "loss_cycle", "windows_in_rounds"]
 
 _KINDS = (Kind.ACK_CLOCKED_WINDOWS, Kind.WINDOWS_WITH_STATES)
 _MAX_OVERFLOWS = 120  # overflows until the motion must repeat, and those of a mean if it does not
-_TANGENT = 1e-6  # packets: deviation that is followed along a motion that does not repeat
+_TANGENT = 1e-6  # packets: default deviation that is followed along a motion that does not repeat
+_NEAR = 0.5  # part of the largest distance of two states below which the motion nearly returns
 _MAX_PERIOD = 12  # overflows of a cycle
 _REPEATS = 1e-7  # relative difference of two states that count as equal
 _DEVIATION = 1e-3  # packets, or the same share of another state
@@ -48,7 +49,11 @@ Map = Continuous | PerRound
 
 
 def loss_cycle(
-    loop: Protocol | ProtocolAssignment, network: Network, time: str, losers: str = "arrivals"
+    loop: Protocol | ProtocolAssignment,
+    network: Network,
+    time: str,
+    losers: str = "arrivals",
+    deviation: float = _TANGENT,
 ) -> LimitCycle:
     """Return the cycle of windows that grow until a buffer overflows, or until a threshold of marks is passed.
 
@@ -64,6 +69,9 @@ def loss_cycle(
         Flows that the drops of a full buffer fall on: "growth" (all, in proportion to the growth of their windows),
         "arrivals" (all, in proportion to their rates, as in `ecc.fluid`), or "largest" (the flow with the largest
         window).
+    deviation : float, packets, > 0, optional
+        Size of the deviation that is followed along a motion that does not repeat. The default is infinitesimal. Larger
+        ones, for example 10, show whether deviations of some packets decay where smaller ones grow.
 
     Returns
     -------
@@ -82,9 +90,10 @@ def loss_cycle(
     Notes
     -----
     If the motion does not repeat after 12 overflows or fewer, for example because hosts act once per RTT and the number
-    of rounds between overflows changes, the result has the means of 120 overflows: the time between two, and for each
-    kind of mode the factor by which a small deviation grows from one to the next, the exponential of the Lyapunov
-    exponent.
+    of rounds between overflows changes, its period is the mean time of the number of overflows after which it nearly
+    returns: the smallest number of 12 or fewer at which the mean distance of two states is less than half of the
+    largest. Amplitude and multipliers are means, too. The latter are, for each kind of mode, the factor by which a
+    small deviation grows in a period, the exponential of the Lyapunov exponent.
 
     Examples
     --------
@@ -94,6 +103,8 @@ def loss_cycle(
     >>> round(cycle.period, 1), cycle.multipliers.real.round(2).tolist()
     (9.9, [0.5, 0.0])
     """
+    if not deviation > 0.0:
+        raise ValueError(f"deviation must be > 0 packets, got {deviation!r}")
     hosts, link, marks = _hosts(loop, network, losers)
     if time == "discrete" and np.ptp(network.rtts) > 0.0:
         raise LinearizationError("hosts with unequal RTTs act at times without a common period")
@@ -101,10 +112,10 @@ def loss_cycle(
     apart = losers == "largest"
     groups = _groups(hosts, network, marks, apart)
     capacity = float(network.capacities[0])
-    return cycle_of_map(kind(capacity, link, groups, marks, losers), time)
+    return cycle_of_map(kind(capacity, link, groups, marks, losers), time, deviation)
 
 
-def cycle_of_map(motions: Map, time: str) -> LimitCycle:
+def cycle_of_map(motions: Map, time: str, deviation: float = _TANGENT) -> LimitCycle:
     """Return the cycle of the return map of some motions, with its multipliers.
 
     Parameters
@@ -112,9 +123,11 @@ def cycle_of_map(motions: Map, time: str) -> LimitCycle:
     motions : Continuous or PerRound
     time : str
         "continuous" or "discrete".
+    deviation : float, packets, optional
+        As for `loss_cycle`.
     """
     orbit = _orbit(motions, _begin(motions))
-    return _result(orbit, _modes(motions, orbit), time)
+    return _result(orbit, _modes(motions, orbit, deviation), time)
 
 
 # ---- the loop ------------------------------------------------------------------------------------------------
@@ -196,17 +209,20 @@ def _begin(motions: Map) -> Motion:
 class _Orbit:
     """A cycle, or a motion that does not repeat: its state at an overflow, its overflows and its samples.
 
-    `period` is the mean time between overflows if the motion does not repeat.
+    `per_period` is the number of overflows in a period, and `overflows` that in the samples, which are one period of a
+    cycle. `period`, `amplitude` [bit] and `losses` are means over periods.
     """
 
     start: Motion
     overflows: int
+    per_period: int
     repeats: bool
     period: float
+    amplitude: float
     times: Real
     queues: Real
     windows: Real  # (n_groups, n_times)
-    losses: tuple[int, ...]
+    losses: Real
 
 
 def _vector(motion: Motion) -> Real:
@@ -254,21 +270,42 @@ def _orbit(motions: Map, start: Motion) -> _Orbit:
         for k in range(1, min(_MAX_PERIOD, len(seen) // 2) + 1):
             distance = np.abs(seen[-1] - seen[-1 - k]) / scales
             if np.all(distance <= _REPEATS * np.maximum(1.0, np.abs(seen[-1]) / scales)):
-                return _sampled(motions, motion, k, True)
-    return _sampled(motions, motion, _MAX_OVERFLOWS, False)
+                return _sampled(motions, motion, k, k)
+    return _sampled(motions, motion, _MAX_OVERFLOWS, _near_return(np.array(seen) / scales))
 
 
-def _sampled(motions: Map, motion: Motion, overflows: int, repeats: bool) -> _Orbit:
+def _near_return(states: Real) -> int:
+    """Return the number of overflows after which a motion that does not repeat nearly returns."""
+    late = states[len(states) // 2 :]
+    distances = [float(np.abs(late[k:] - late[:-k]).max(axis=1).mean()) for k in range(1, _MAX_PERIOD + 1)]
+    near = [k for k, distance in enumerate(distances, 1) if distance < _NEAR * max(distances)]
+    return near[0] if near else 1
+
+
+def _sampled(motions: Map, motion: Motion, overflows: int, per_period: int) -> _Orbit:
     samples: list[tuple[float, float, list[float]]] = []
-    end = motion
+    end, begins = motion, [0]
     for _ in range(overflows):
         end = motions.until_overflow(end, lambda t, q, windows: samples.append((t, q, windows)))
+        begins.append(len(samples))
     times = np.array([t for t, _, _ in samples]) - motion.t
     queues = np.array([q for _, q, _ in samples])
     windows = np.array([windows for _, _, windows in samples]).T
-    losses = tuple(after - before for before, after in zip(motion.losses, end.losses, strict=True))
-    period = (end.t - motion.t) / (1 if repeats else overflows)
-    return _Orbit(motion, overflows, repeats, period, times, queues, windows, losses)
+    periods = overflows / per_period
+    edges = begins[::per_period]
+    swings = [float(np.ptp(queues[first:last])) for first, last in zip(edges, edges[1:], strict=False)]
+    return _Orbit(
+        motion,
+        overflows,
+        per_period,
+        overflows == per_period,
+        (end.t - motion.t) / periods,
+        0.5 * float(np.mean(swings)),
+        times,
+        queues,
+        windows,
+        (np.array(end.losses, dtype=float) - np.array(motion.losses)) / periods,
+    )
 
 
 # ---- its multipliers -----------------------------------------------------------------------------------------
@@ -283,10 +320,10 @@ class _Modes:
     error: float
 
 
-def _modes(motions: Map, orbit: _Orbit) -> _Modes:
+def _modes(motions: Map, orbit: _Orbit, deviation: float) -> _Modes:
     if not orbit.repeats:
         divided = [g for g, group in enumerate(motions.groups) if group.members > 1.0]
-        growth = [np.array([_mean_growth(motions, orbit, g)], complex) for g in (None, *divided)]
+        growth = [np.array([_mean_growth(motions, orbit, g, deviation)], complex) for g in (None, *divided)]
         return _Modes(growth[0], tuple(growth[1:]), 0.0)
     common, error = _eigenvalues(*_derivatives(motions, orbit, None))
     differences = []
@@ -337,8 +374,8 @@ def _derivatives(motions: Map, orbit: _Orbit, divided: int | None) -> tuple[Real
     return derivative(_DEVIATION), derivative(0.25 * _DEVIATION)
 
 
-def _mean_growth(motions: Map, orbit: _Orbit, divided: int | None) -> float:
-    """Return the factor by which a small deviation grows from one overflow to the next, as a geometric mean."""
+def _mean_growth(motions: Map, orbit: _Orbit, divided: int | None, small: float) -> float:
+    """Return the factor by which a small deviation [packets] grows in a period, as a geometric mean."""
     halves = motions if divided is None else _halved(motions, divided)
     motion = orbit.start if divided is None else _with_halves(orbit.start, divided)
     scales, varying = _scales(halves), _varying(halves)
@@ -350,15 +387,15 @@ def _mean_growth(motions: Map, orbit: _Orbit, divided: int | None) -> float:
         deviation[first + size : first + 2 * size] *= -1.0
     logarithms = []
     for _ in range(orbit.overflows):
-        deviation *= _TANGENT / float(np.max(np.abs(deviation)))
+        deviation *= small / float(np.max(np.abs(deviation)))
         near = halves.until_overflow(_moved_to(motion, _vector(motion) + scales * deviation))
         motion = halves.until_overflow(motion)
         deviation = (_vector(near) - _vector(motion)) / scales
         grown = float(np.max(np.abs(deviation)))
-        if grown <= _FORGOTTEN * _TANGENT:
+        if grown <= _FORGOTTEN * small:
             return 0.0
-        logarithms.append(float(np.log(grown / _TANGENT)))
-    return float(np.exp(np.mean(logarithms[len(logarithms) // 4 :])))
+        logarithms.append(float(np.log(grown / small)))
+    return float(np.exp(orbit.per_period * np.mean(logarithms[len(logarithms) // 4 :])))
 
 
 def _halved(motions: Map, divided: int) -> Map:
@@ -430,14 +467,15 @@ def _result(orbit: _Orbit, modes: _Modes, time: str) -> LimitCycle:
     else:
         method = f"Lyapunov exponents of the return map over {orbit.overflows} overflows"
         notes.append(
-            "the motion does not repeat: the period is the mean time between overflows, and multipliers are means"
+            f"the motion does not repeat: the period is the mean time of {orbit.per_period} overflows, after which it "
+            "nearly returns, and amplitude and multipliers are means"
         )
     return LimitCycle(
         "cycle",
         time,
         orbit.period,
         mean,
-        0.5 * float(np.ptp(queue)),
+        orbit.amplitude / 8.0,
         values,
         stable=None if jumps else bool(np.all(np.abs(values) < 1.0)),
         method=method,
@@ -445,7 +483,7 @@ def _result(orbit: _Orbit, modes: _Modes, time: str) -> LimitCycle:
             "time": orbit.times,
             "queue": queue,
             "windows": orbit.windows / 8.0,
-            "losses": np.array(orbit.losses, dtype=float) / (1.0 if orbit.repeats else orbit.overflows),
+            "losses": orbit.losses,
         },
         notes=tuple(notes),
     )
