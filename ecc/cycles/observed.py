@@ -5,6 +5,10 @@
 3. Short cuts of the capacity disturb the sum of the flows, and later starts of some flows disturb their differences.
    The deviations of successive periods from the cycle give the multipliers (`ecc.cycles.signals`).
 
+If the queue is not periodic at an approximate period, the sum of rates is examined. Hosts that probe may have cycles
+whose parts do not repeat in order, for example bandwidth probes between two measurements of the minimum RTT. Their
+declared cycle (`Protocol.probing_cycle`) is then counted.
+
 Flows that start together stay equal in fluid runs. Therefore such a cycle can be unstable against differences of flows.
 """
 
@@ -24,9 +28,11 @@ from ecc._support.quantity import Quantity, as_time
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
 from ecc.cycles.limit_cycle import LimitCycle
-from ecc.cycles.reference_cases import cycle_case, named_protocol
+from ecc.cycles.probing import CycleStarts
+from ecc.cycles.reference_cases import cycle_case, host_of, named_protocol
 from ecc.cycles.signals import (
     MIN_PERIODS,
+    NEAR,
     ReturnMap,
     Sections,
     bin_means,
@@ -55,26 +61,32 @@ _MIN_RANGE = 1e-3  # range of the queue, as a share of its mean, below which it 
 _CORRELATION = {"fluid": 0.8, "packet": 0.5}
 _CUTS = {"fluid": (0.1, 0.5, 2.0), "packet": (0.5, 2.0)}  # bytes not sent in a cut of capacity, in ranges of the queue
 _CLEAR = 15.0  # a disturbance of this multiple of the noise is large enough
-_LATER = {"fluid": (0.03,), "packet": (0.2, 0.5)}  # start of the last flow, in periods
+_LATER = {"fluid": (0.03,), "packet": (0.1, 0.3, 0.5, 0.7)}  # start of the last flow, in periods
 _PHASES = {"fluid": (0.2, 0.7), "packet": (0.1, 0.35, 0.6, 0.85)}  # times of the cuts, in periods
 _CEILING = {"fluid": 0.3, "packet": 1.0}  # largest deviation that counts as small, as a share of the norm of the cycle
+_NEAR = {"fluid": 0.3, "packet": 0.1}  # largest deviation of the sum at which differences count, in the same unit
 _SPREAD = {"fluid": 0.03, "packet": 0.1}  # standard deviation of return times, in periods, of a cycle that has settled
 _MAX_PACKETS = 2e7
+_DECLARED_TIME = 300.0  # s, of a run in which declared cycles are counted
 
 
 class _Series(NamedTuple):
-    """Samples of a run: their period [s], the queue [bytes], and the rates of flows [bit/s], (n_samples, n_flows)."""
+    """Samples of a run: their period [s], the queue [bytes], and the rates of flows [bit/s], (n_samples, n_flows).
+
+    `by_rates`: whether periods are those of the rates, and not of the queue.
+    """
 
     step: float
     queue: Real
     rates: Real
+    by_rates: bool = False
 
     @property
     def signal(self) -> Real:
-        """The queue; if it is constant, the sum of rates."""
+        """The queue; with `by_rates`, or if it is constant, the sum of rates."""
         half = self.queue[len(self.queue) // 2 :]
         is_constant = np.ptp(half) <= _MIN_RANGE * max(half.mean(), 1.0)
-        return self.rates.sum(axis=1) if is_constant else self.queue
+        return self.rates.sum(axis=1) if is_constant or self.by_rates else self.queue
 
 
 @dataclass(frozen=True)
@@ -88,6 +100,7 @@ class _Case:
     seed: int
     near: float | None = None
     """Approximate period [s]; None: the shortest one."""
+    by_rates: bool = False
 
     def run(self, duration: float, step: float, later: Sequence[float] = (), cut: Any = None, seed: int = 0) -> _Series:
         """Return the samples of a run with later starts of flows [s] and a cut of the capacity."""
@@ -106,7 +119,7 @@ class _Case:
         simulated.raise_if_incomplete(samples=2)
         rates = simulated.rate.to_numpy()
         link = int((simulated.arrival.to_numpy()[len(rates) // 2 :].mean(axis=0) / network.capacities).argmax())
-        return _Series(step, simulated.queue.to_numpy()[:, link].astype(float), rates)
+        return _Series(step, simulated.queue.to_numpy()[:, link].astype(float), rates, self.by_rates)
 
     @property
     def capacity(self) -> float:
@@ -219,9 +232,14 @@ def measured_cycle(
 def _observe(case: _Case) -> LimitCycle:
     """Return the cycle that runs show."""
     try:
-        cycle = _settled(case)
+        case, cycle = _settled(case)
     except (ValueError, TypeError) as error:
         raise LinearizationError(f"it has no {case.engine} runs: {error}") from None
+    except ConvergenceError:
+        declared = _declared(case)
+        if declared is None:
+            raise
+        return declared
     maps = {"sum": _of_sum(case, cycle)}
     if case.network.n_flows > 1:
         maps["differences"] = _of_differences(case, cycle)
@@ -274,8 +292,46 @@ def _text(name: str, fitted: ReturnMap | None) -> str:
     return f"{name} of flows: {values}, standard error {fitted.error:.2g} from {fitted.pairs} pairs of periods"
 
 
-def _settled(case: _Case) -> _Cycle:
-    """Return the cycle at the end of the first run that is long enough.
+def _declared(case: _Case) -> LimitCycle | None:
+    """Return the means of the cycle that hosts declare, from the fields of their records in a packet run.
+
+    None: they declare none, it does not recur, or it is not of the approximate period.
+    """
+    form = host_of(case.loop).probing_cycle
+    if form is None or case.engine != "packet":
+        return None
+    step = float(case.network.rtts.min()) / _SAMPLES_PER_RTT
+    scenario = Scenario(case.network, case.loop, _DECLARED_TIME, seed=case.seed)
+    run = packet.simulate(scenario, step, record=[f"flow.{name}" for name, _ in form.begins])
+    queue = run.queue.to_numpy()[:, int(case.network.capacities.argmin())].astype(float)
+    for begins in form.begins:
+        starts = CycleStarts((), begins, longest=begins == form.begins[0], after=form.after)
+        values = run[f"flow.{begins[0]}"].to_numpy().tolist()
+        at = np.array([k for k, value in enumerate(values) if starts.sees(value)])
+        at = at[at > len(queue) // 4]
+        if len(at) > MIN_PERIODS:
+            break
+    else:
+        return None
+    swings = [float(np.ptp(queue[first:last])) for first, last in zip(at, at[1:], strict=False)]
+    period = float(np.diff(at).mean()) * step
+    if case.near is not None and not 1.0 / NEAR <= period / case.near <= NEAR:
+        return None
+    error = float(np.diff(at).std()) * step / np.sqrt(len(swings))
+    return LimitCycle(
+        "random cycle",
+        case.time,
+        period,
+        float(queue[at[0] : at[-1]].mean()),
+        0.5 * float(np.mean(swings)),
+        np.zeros(0, complex),
+        method=f"means of {len(swings)} cycles of packets, from a change of {begins[0]} to the next",
+        notes=(f"standard error of the period: {error:.2g} s",),
+    )
+
+
+def _settled(case: _Case) -> tuple[_Case, _Cycle]:
+    """Return the cycle at the end of the first run that is long enough, and the case with the signal that shows it.
 
     Raises
     ------
@@ -292,18 +348,23 @@ def _settled(case: _Case) -> _Cycle:
     while length <= longest * (1.0 + 1e-9):
         step = max(rtt / _SAMPLES_PER_RTT, length / _MAX_SAMPLES)
         series = case.run(length, step)
-        half = series.signal[len(series.queue) // 2 :]
         near = None if case.near is None else case.near / step
-        period = period_of(half, _CORRELATION[case.engine], near) * step
         late = series.queue[len(series.queue) // 2 :]
         ends = (
             f"in the last half of a run of {length:.4g} s the queue is from {late.min():.4g} to {late.max():.4g} bytes"
         )
-        if np.ptp(half) > _MIN_RANGE * max(abs(half.mean()), 1.0) and not isnan(period):
-            cycle = _finer(case, 0.5 * length, period)
+        # without an approximate period, the shortest motion of rates would be that of single packets
+        for by_rates in (False,) if near is None else (False, True):
+            half = series._replace(by_rates=by_rates).signal[len(series.queue) // 2 :]
+            period = period_of(half, _CORRELATION[case.engine], near) * step
+            if np.ptp(half) <= _MIN_RANGE * max(abs(half.mean()), 1.0) or isnan(period):
+                continue
+            seen = replace(case, by_rates=by_rates)
+            cycle = _finer(seen, 0.5 * length, period)
             if cycle.spread <= _SPREAD[case.engine]:
-                return cycle
-            ends += f", and returns after {cycle.period:.4g} s with a standard deviation of {cycle.spread:.0%}"
+                return seen, cycle
+            signal = "the sum of rates" if by_rates else "it"
+            ends += f", and {signal} returns after {cycle.period:.4g} s with a standard deviation of {cycle.spread:.0%}"
         length *= _GROWTH
     raise ConvergenceError(f"no periodic motion was found: {ends}")
 
@@ -409,13 +470,13 @@ def _after_cut(case: _Case, cycle: _Cycle, size: float, index: int) -> Real:
 
 def _of_differences(case: _Case, cycle: _Cycle) -> ReturnMap | None:
     """Return the multipliers of the differences of flows, from later starts of some flows."""
-    n_flows = case.network.n_flows
+    n_flows, noise = case.network.n_flows, _noise(cycle)
     sequences = []
     for index, share in enumerate(_LATER[case.engine]):
         later = share * cycle.period * np.arange(n_flows) / max(n_flows - 1, 1)
         series = case.run(cycle.settled + _PERIODS * cycle.period, cycle.series.step, later.tolist(), seed=index)
         of_sum, differences = _deviations(cycle, series, _later_starts(cycle, series, float(later.max())))
-        is_near = np.linalg.norm(of_sum, axis=1) < _CEILING[case.engine]
+        is_near = np.linalg.norm(of_sum, axis=1) < max(_NEAR[case.engine], 4.0 * noise[0])
         first = 0 if is_near.all() else len(is_near) - int(np.argmin(is_near[::-1]))
         sequences.append(differences[first:])
-    return fitted_map([rows for rows in sequences if len(rows) > 1], _noise(cycle)[1], _CEILING[case.engine])
+    return fitted_map([rows for rows in sequences if len(rows) > 1], noise[1], _CEILING[case.engine])

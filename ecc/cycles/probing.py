@@ -35,7 +35,7 @@ from ecc.fluid.network.simulation import Prepared, prepare
 from ecc.network.network import Network
 from ecc.scenario import Scenario
 
-__all__ = ["probing_cycle"]
+__all__ = ["CycleStarts", "probing_cycle", "staggered"]
 
 FloatArray = NDArray[np.float64]
 Loop = Protocol | ProtocolAssignment
@@ -67,7 +67,7 @@ class _Orbit(NamedTuple):
 
 
 @dataclass
-class _Starts:
+class CycleStarts:
     """Starts of cycles of a run, and the memory of all probing flows there."""
 
     fields: Sequence[Sequence[tuple[str, ...]]]  # of each probing flow: fields of each entry of its memory
@@ -124,11 +124,11 @@ class _Hooks:
         self.trace: list[tuple[float, ...]] = []
         self.copies: list[Parcels] = []
 
-    def starts(self, begins: tuple[str, float | None]) -> _Starts:
+    def starts(self, begins: tuple[str, float | None]) -> CycleStarts:
         is_longest = begins == self.form.begins[0]
-        return _Starts(self.fields, begins, longest=is_longest, after=self.form.after)
+        return CycleStarts(self.fields, begins, longest=is_longest, after=self.form.after)
 
-    def next_start(self, run: Parcels, starts: _Starts, until: float) -> bool:
+    def next_start(self, run: Parcels, starts: CycleStarts, until: float) -> bool:
         """Advance to the next start of a cycle, and add it; return False if there is none until a time."""
         self.trace, name = [], starts.begins[0]
         while run.now < until:
@@ -206,9 +206,9 @@ class _Fluid:
         names = [name for entries in self.fields for names in entries for name in names]
         self.names = [f"flow.{name}" for name in dict.fromkeys([*names, *(name for name, _ in self.form.begins)])]
 
-    def starts(self, begins: tuple[str, float | None]) -> _Starts:
+    def starts(self, begins: tuple[str, float | None]) -> CycleStarts:
         is_longest = begins == self.form.begins[0]
-        return _Starts(self.fields, begins, longest=is_longest, after=self.form.after)
+        return CycleStarts(self.fields, begins, longest=is_longest, after=self.form.after)
 
     def _prepared(
         self, duration: float, cancel: Callable[[], bool] | None = None, names: Sequence[str] = ()
@@ -230,7 +230,7 @@ class _Fluid:
             signals="rate",
         )
 
-    def _run(self, starts: _Starts, duration: float, count: int, change: tuple[int, FloatArray] | None) -> Any:
+    def _run(self, starts: CycleStarts, duration: float, count: int, change: tuple[int, FloatArray] | None) -> Any:
         """Run until a number of cycles has begun, or the memory returns (count 0), with changes at the start of one."""
         done = [False]
         watched = f"flow.{starts.begins[0]}"
@@ -283,7 +283,7 @@ class _Fluid:
         return np.array(starts.memories[begun + 1 :])
 
 
-def _staggered(network: Network) -> Network:
+def staggered(network: Network) -> Network:
     """Return the network with flows that start a second apart, unless it has starts of its own.
 
     Flows that start together have the same memory for ever, even if other flows do not return to it.
@@ -296,7 +296,7 @@ def _staggered(network: Network) -> Network:
 # ---- the cycle -------------------------------------------------------------------------------------------------------
 
 
-def _shown(starts: _Starts) -> int:
+def _shown(starts: CycleStarts) -> int:
     """Return the number of cycles of a run that are shown: a period, or the last half if the memory does not return."""
     return starts.period or len(starts.times) // 2
 
@@ -344,7 +344,7 @@ def probing_cycle(loop: Loop, network: Network, time: str) -> LimitCycle:
     ConvergenceError
         The run does not return to the same memory after up to four cycles.
     """
-    network = _staggered(network)
+    network = staggered(network)
     protocols = ProtocolAssignment.of(loop).deploy(network).flows
     if not any(protocol.probing_cycle is not None for protocol in protocols):
         raise LinearizationError("its hosts declare no probing cycle")

@@ -16,6 +16,7 @@ from scipy.signal import fftconvolve
 
 __all__ = [
     "MIN_PERIODS",
+    "NEAR",
     "ReturnMap",
     "Sections",
     "bin_means",
@@ -30,10 +31,12 @@ Real = NDArray[np.float64]
 
 _DIP = 0.3  # a period begins and ends at peaks of the correlation between which it falls below this
 _SLACK = 0.05  # peaks this much lower than the highest one count as peaks of a whole period
-_NEAR = 4.0 / 3.0  # factor around an approximate period within which the period is sought
+NEAR = 4.0 / 3.0
+"""Factor around an approximate period within which the period is sought."""
 MIN_PERIODS = 6
 """Periods that a signal must contain."""
 _ABOVE = 4.0  # deviations below this multiple of the noise are not the first of a pair
+_CERTAIN = 0.05  # standard error of a multiplier up to which a further direction may make it less certain
 _RANKS = 3  # maximum number of multipliers that a fit distinguishes
 
 
@@ -77,7 +80,7 @@ def period_of(signal: Real, threshold: float, near: float | None = None) -> floa
     energy = np.sqrt(squares[n - lags] * (squares[n] - squares[lags]))
     correlation = products / np.maximum(energy, 1e-300)
     if near is not None:
-        low, high = round(near / _NEAR), round(near * _NEAR) + 1
+        low, high = round(near / NEAR), round(near * NEAR) + 1
         lag = low + int(correlation[low:high].argmax()) if 0 < low < len(correlation) - 1 else 0
         is_peak = low < lag < min(high, len(correlation)) - 1 and correlation[lag] >= threshold
         return lag + _vertex(-correlation, lag) if is_peak else float("nan")
@@ -274,18 +277,26 @@ def _slow(sequences: list[Real], floor: float, ceiling: float) -> ReturnMap | No
 
 
 def _fit(pairs: list[tuple[Real, Real, float]]) -> ReturnMap:
-    """Return the map of minimum rank that takes the first deviations to the second ones."""
+    """Return the map of minimum rank that takes the first deviations to the second ones.
+
+    A rank is not used if it makes the dominant multiplier less certain than a lower one does: its further direction is
+    then that of noise.
+    """
     before, after = (np.array([pair[side] for pair in pairs]).T for side in (0, 1))
     noise = np.array([pair[2] for pair in pairs])
     if np.all(np.linalg.norm(after, axis=0) < 1.5 * noise):
         return ReturnMap(np.zeros(1, complex), float(np.median(noise / np.linalg.norm(before, axis=0))), len(pairs))
-    rank = 1
-    for rank in range(1, _RANKS + 1):
-        residual = _reduced(before, after, rank)[1]
-        if residual < 0.1 or len(pairs) < 4 * (rank + 1):
+    values, residual = _reduced(before, after, 1)
+    error = _spread(before, after, 1)
+    for rank in range(2, _RANKS + 1):
+        if residual < 0.1 or len(pairs) < 4 * rank:
             break
-    values = _reduced(before, after, rank)[0]
-    return ReturnMap(values, _spread(before, after, rank), len(pairs))
+        more, residual = _reduced(before, after, rank)
+        spread = _spread(before, after, rank)
+        if not spread <= max(error, _CERTAIN):
+            break
+        values, error = more, spread
+    return ReturnMap(values, error, len(pairs))
 
 
 def _reduced(before: Real, after: Real, rank: int) -> tuple[NDArray[np.complex128], float]:

@@ -31,6 +31,22 @@ def test_the_difference_of_two_synchronized_flows_halves(engine, time):
     assert cycle.orbit["rates"].shape == (2, len(cycle.orbit["time"]))
 
 
+@pytest.mark.slow
+def test_rates_show_a_cycle_below_the_capacity():
+    """VCP's queue holds packets in service only; rates fall by an eighth when the load passes 98 %."""
+    cycle = measured_cycle("VCP", near=10.45)
+    assert cycle.period == pytest.approx(10.45, rel=0.01)
+    assert cycle.dominant == pytest.approx(0.875, abs=0.02)
+
+
+@pytest.mark.slow
+def test_declared_cycles_are_counted_if_no_motion_repeats():
+    cycle = measured_cycle("C4")
+    assert cycle.object == "random cycle"
+    assert "from a change of state to the next" in cycle.method
+    assert cycle.period == pytest.approx(0.245, rel=0.03)
+
+
 def test_a_loop_at_rest_has_no_cycle():
     with pytest.raises(ConvergenceError, match="no periodic motion was found: in the last half of a run of 400 s"):
         measured_cycle("QIRCP", ecc.Network.dumbbell("10 Mb/s", [0.00625]), engine="fluid")
