@@ -186,6 +186,11 @@ class ExpressPass(Protocol):
         """Two flows of credits over a link of the hosts' line rate."""
         return ReferenceLoop(self.max_rate, (40e-6,) * 2, "ours", CREDIT)
 
+    @property
+    def cycle_loop(self) -> ReferenceLoop:
+        """The reference loop with a buffer of ten credits, in which excess credits are lost."""
+        return ReferenceLoop(self.max_rate, (40e-6,) * 2, "ours; a buffer of ten credits", CREDIT, buffer=10 * CREDIT)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "line_rate", as_rate(self.line_rate, "line_rate"))
         check_number(self, target=None, w_init=None, w_min=None, alpha=None, jitter=0.0, min_rto=as_delay)

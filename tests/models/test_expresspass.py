@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.cycles.signals import period_of
 from ecc.linear import SampledSystem
 from ecc.models import ExpressPass, expresspass
 from ecc.network.demands import permutation
 from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
+from ecc.stability import limit_cycle
 
 C, SHARE = 10e9, 1538 / 1622
 """Of a link, and what data can have of it."""
@@ -251,6 +253,19 @@ def test_flows_end_whose_last_credits_are_lost():
     assert (run.flows["delivered"] == 14 * 84).all() and run.flows["finish"].max() < 0.01
     slow = simulate(network, 0.02, ExpressPass(min_rto="1 s"))
     assert slow.flows["finish"].isna().any()
+
+
+@pytest.mark.slow
+def test_packets_with_many_credits_per_rtt_have_the_cycle_of_four_rtts():
+    """20 ms, 15,000 credits: the sum of rates repeats after 4 RTTs, as on the map of `cycle_loop` with 40 us."""
+    rtt, host = 0.02, ExpressPass(min_rto=0.2)
+    loop = host.cycle_loop
+    assert loop.buffer == 840
+    assert limit_cycle(host, time="discrete").period == pytest.approx(4.0 * loop.rtts[0])
+    network = Network.dumbbell(loop.capacity, [rtt] * 2, buffer=loop.buffer, packet_size=loop.packet_size)
+    run = ecc.packet.simulate(Scenario(network, host, 120 * rtt, seed=1), rtt / 10)
+    total = run.rate.to_numpy().sum(axis=1)[400:]
+    assert period_of(total, 0.8) == pytest.approx(40.0, rel=0.01)
 
 
 @every_network
