@@ -30,19 +30,22 @@ import json
 import sys
 from collections.abc import Callable
 from functools import partial
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
+import cycle_experiments_internet as internet
 import numpy as np
 from cycle_experiments import EXPERIMENTS, GRANULARITY, TIMES, measured
 
-from ecc.cycles.reference_cases import cycle_case, named_protocol
+from ecc.cycles.probing import staggered
+from ecc.cycles.reference_cases import cycle_case, host_of, named_protocol
 from ecc.errors import ConvergenceError, EccError
 from ecc.models import all_protocols
 from ecc.network.network import Network
 from ecc.stability import LimitCycle, limit_cycle
 
+EXPERIMENTS_OF = {**EXPERIMENTS, **internet.EXPERIMENTS}
 OUTPUT = Path(__file__).parents[1] / "docs" / "models_cycles.json"
 MAX_SHARE, MAX_MULTIPLIER = 3.0, 0.1  # %; modulus
 QUANTITIES = ("period", "amplitude", "multiplier")
@@ -73,10 +76,13 @@ def standard_error(cycle: LimitCycle) -> float | None:
 def deviations(computed: LimitCycle, runs: LimitCycle) -> list[float | None]:
     """Return the deviations of period and amplitude [%] and of the modulus of the multiplier.
 
-    The deviation of the amplitude of a point of rest is a share of the mean queue.
+    The deviation of the amplitude of a point of rest is a share of the mean queue. A model without a queue has no
+    amplitude to compare: packets in service are a queue of packets.
     """
     scale = runs.mean if computed.amplitude == 0.0 else runs.amplitude
     pairs = [(computed.period - runs.period, runs.period), (computed.amplitude - runs.amplitude, scale)]
+    if computed.mean == 0.0:
+        pairs[1] = (nan, 0.0)
     found = [100.0 * float(each / size) if isfinite(each) and size > 0.0 else None for each, size in pairs]
     sizes = [modulus(computed), modulus(runs)]
     return [*found, sizes[0] - sizes[1] if sizes[0] is not None and sizes[1] is not None else None]
@@ -106,7 +112,7 @@ def causes(
             raise ConvergenceError("no cycle was computed")
         return computed, measured(loop, network, computed, engine="fluid", time=time)
 
-    named = [each for each in (*EXPERIMENTS.get(name, ()), GRANULARITY) if time in each.times]
+    named = [each for each in (*EXPERIMENTS_OF.get(name, ()), GRANULARITY) if time in each.times]
     trials = [(each.change, each.cause, partial(each.run, loop, network, time)) for each in named]
     trials.append(("from the fluid run", "an effect that the model leaves out, as its fluid run agrees", fluid))
     results, found = list[dict[str, Any]](), dict[str, list[str]]()
@@ -131,13 +137,20 @@ def row_of(name: str, time: str) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(("period", "amplitude", "multiplier", "deviation", "agrees"))
     row = {"protocol": name, "time": time, **row, "reason": "", "note": "", "experiments": [], "cause": ""}
     loop, network = cycle_case(named_protocol(name))
+    if host_of(loop).probing_cycle is not None:
+        network = staggered(network)  # as in the computed cycle: the shares of flows depend on their starts
     computed = None
     try:
         computed = limit_cycle(loop, network, time)
         packets = measured(loop, network, computed)
     except EccError as error:
-        row["reason"] = str(error).split(": ")[0] if computed is None else f"packets: {error}"
-        return row | causes(name, loop, network, time, computed, list(QUANTITIES))
+        if computed is None:  # the protocol has no model in this time
+            first, *_, last = str(error).split(": ")
+            return row | {"reason": f"{first}: {last}"}
+        row["reason"] = f"packets: {error}"
+        values = (computed.period, computed.amplitude, modulus(computed))
+        known = [each for each, value in zip(QUANTITIES, values, strict=True) if value is not None and isfinite(value)]
+        return row | causes(name, loop, network, time, computed, known)
     found = deviations(computed, packets)
     agrees = [is_small(*pair) for pair in zip(QUANTITIES, found, strict=True)]
     row |= {
