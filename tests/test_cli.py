@@ -215,6 +215,7 @@ def test_help_does_not_wait_for_heavy_imports():
         ],
         (["stability", "rcp-1", "--rtt", "0.1"], "got 'rcp-1': did you mean RCP?"),
         (["stability", "tcp", "--rtt", "0.1"], "got 'tcp': did you mean MaxNet, NewReno, Compound, Vegas or FAST?"),
+        (["stability", "reno", "--rtt", "0.1"], "got 'reno': did you mean NewReno?"),
         (["stability", "cubik", "--rtt", "0.1"], "got 'cubik': did you mean CUBIC?"),
         (["stability", "piqi-10", "--rtt", "0.1"], "got 'piqi-10': did you mean PIQIRCP?"),
         (["sweep", "{scenario}", "--vary", "seed=1", "--between", "2:1"], "between must have BEGIN < END"),

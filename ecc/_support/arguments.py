@@ -78,14 +78,16 @@ def nearest(name: object, known: Mapping[str, str]) -> str:
     name : object
         Unknown name, for example "xpc".
     known : mapping
-        Name -> description in one line. Its words are searched first, then names with a similar spelling.
+        Name -> description in one line. Parts of names are searched first ("Reno" of "NewReno"), then the words of the
+        descriptions, then names with a similar spelling.
     """
     from difflib import get_close_matches
 
     if not isinstance(name, str):
         return ""
     word = name.lower()
-    meant = [key for key, line in known.items() if word in re.findall(r"[\w-]+", line.lower())]
+    meant = [key for key in known if word in map(str.lower, re.findall("[A-Z][a-z]+", key))]
+    meant = meant or [key for key, line in known.items() if word in re.findall(r"[\w-]+", line.lower())]
     if not meant:
         spelled = {re.sub(r"[-_ ]", "", key.lower()): key for key in known}
         meant = [spelled[match] for match in get_close_matches(re.sub(r"[-_ ]", "", word), spelled)]

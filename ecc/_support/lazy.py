@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["lazy"]
+__all__ = ["lazy", "no_attribute"]
+
+
+def no_attribute(package: str, name: str, known: Iterable[str]) -> AttributeError:
+    """Return the error on an unknown name of a package, with similar names.
+
+    Parameters
+    ----------
+    package : str
+        Name of the package.
+    name : str
+        Unknown name.
+    known : iterable of str
+        Public names of the package.
+    """
+    hint = ""
+    if not name.startswith("_"):  # libraries probe modules for special names
+        from ecc._support.arguments import nearest
+
+        hint = nearest(name, dict.fromkeys(known, ""))
+    return AttributeError(
+        f"module {package!r} has no attribute {name!r}{hint}", name=name
+    )  # Python adds no second hint
 
 
 def lazy(
@@ -27,7 +49,7 @@ def lazy(
 
     def get(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise no_attribute(package, name, set(homes) - set(hidden))
         home = homes[name]
         if home is None:
             return import_module(f"{package}.{name}")

@@ -1,6 +1,9 @@
 """The protocols, one file each. `all_protocols()` lists them; code that covers every protocol uses this list."""
 
+from typing import TYPE_CHECKING, NoReturn
+
 from ecc._support.arguments import check_arguments
+from ecc._support.lazy import no_attribute
 from ecc.contract.equilibrium import Bound, Equilibrium
 from ecc.contract.protocol import Protocol
 from ecc.models.accel_brake import ABC
@@ -98,3 +101,9 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
     )
     extra = (ConstantRate,) if unresponsive else ()
     return {cls.__name__: cls for cls in (*routed, SPERC, ExpressPass, *windows, *extra)}
+
+
+if not TYPE_CHECKING:  # type checkers would accept any name
+
+    def __getattr__(name: str) -> NoReturn:
+        raise no_attribute(__name__, name, __all__)

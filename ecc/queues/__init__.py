@@ -1,6 +1,9 @@
 """The queue disciplines, one file each. `all_disciplines()` lists them; tables and tests iterate over that list."""
 
+from typing import TYPE_CHECKING, NoReturn
+
 from ecc._support.arguments import check_arguments
+from ecc._support.lazy import no_attribute
 from ecc.contract.protocol import Protocol
 from ecc.queues.avq import AVQ
 from ecc.queues.codel import CoDel
@@ -74,3 +77,9 @@ def all_disciplines() -> dict[str, type[Protocol]]:
         Policer,
     )
     return {cls.__name__: cls for cls in disciplines}
+
+
+if not TYPE_CHECKING:  # type checkers would accept any name
+
+    def __getattr__(name: str) -> NoReturn:
+        raise no_attribute(__name__, name, __all__)

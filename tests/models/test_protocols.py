@@ -264,3 +264,20 @@ class Unsteady(QIRCP):
 def test_a_source_law_without_a_number_is_named():
     with pytest.raises(TypeError, match="^source_law of Unsteady must return a number, got None$"):
         linearize(Unsteady(), NETWORKS["dumbbell"])
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "hint"),
+    [
+        (ecc.models, "Reno", "NewReno"),
+        (ecc.models, "Theta", "ThetaPowerTCP"),
+        (ecc.queues, "FqCodel", "FQCoDel or CoDel"),
+        (ecc, "simulat", "simulate"),
+    ],
+)
+def test_an_unknown_name_of_a_package_is_refused_with_similar_names(package, name, hint):
+    with pytest.raises(
+        AttributeError, match=f"^module '{package.__name__}' has no attribute '{name}': did you mean {hint}[?]$"
+    ):
+        getattr(package, name)
+    assert not hasattr(package, "__wrapped__")
