@@ -143,6 +143,11 @@ class Link:
     def __post_init__(self) -> None:
         object.__setattr__(self, "capacity", as_rate(self.capacity, "capacity"))
         object.__setattr__(self, "delay", as_delay(self.delay, "delay"))
+        if isinstance(self.buffer, str) and self.buffer.rstrip().endswith(("packet", "packets")):
+            raise ValueError(
+                f"buffer must be in bytes, for example 20 * 1500, got {shown(self.buffer)}; buffer_packets of a link "
+                "limits it in packets"
+            )
         if self.buffer is not None:
             object.__setattr__(self, "buffer", as_size(self.buffer, "buffer"))
         if self.buffer_packets is not None:

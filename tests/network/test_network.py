@@ -102,6 +102,10 @@ def test_proportional_fairness_on_random_networks():
         (lambda: Link("10 parsec"), "capacity must have one of the units"),
         (lambda: Link("fast"), "capacity must be a number with a unit such as bit/s, got 'fast'"),
         (lambda: Link(1e6, "-1 ms"), "delay must be >= 0 s, got '-1 ms'"),
+        (
+            lambda: Network.dumbbell("1 Mb/s", ["40 ms"], buffer="20 packets"),
+            "buffer must be in bytes, for example 20 [*] 1500, got '20 packets'; buffer_packets of a link limits",
+        ),
         (lambda: Link(1e6, 0.0, 0), "buffer must be >= 1 bytes, got 0"),
         (lambda: Link(1e6, 0.0, None, 0), "buffer_packets must be >= 1, got 0"),
         (
