@@ -49,6 +49,8 @@ def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int =
     >>> len(slider_figure(figures).layout.sliders[0].steps)
     2
     """
+    if not figures:
+        raise ValueError("figures must have at least one figure, got {}")
     if not 0 <= first < len(figures):
         raise ValueError(f"first must be 0 to {len(figures) - 1} for {len(figures)} figures, got {first}")
     parts = [go.Figure(part) for part in figures.values()]  # copies

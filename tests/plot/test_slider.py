@@ -42,6 +42,8 @@ def test_each_position_shows_one_figure():
 def test_what_there_is_not_is_refused():
     with pytest.raises(ValueError, match="first must be 0 to 0 for 1 figures, got 1"):
         slider_figure({"one": run(1.0, 1)}, first=1)
+    with pytest.raises(ValueError, match="figures must have at least one figure, got {}"):
+        slider_figure({})
 
 
 def positions(made):
