@@ -6,6 +6,7 @@ import json
 import os
 import re
 import runpy
+import shlex
 import shutil
 import subprocess
 import sys
@@ -41,7 +42,6 @@ DEAR = (
     "fabrics",
     "gallery",
     "index",
-    "lab_sheet",
     "live",
     "packet_runs",
     "queue_disciplines",
@@ -108,6 +108,22 @@ def test_a_tutorial_shows_what_its_command_prints(capsys):
     ((command, printed),) = re.findall(r"^```sh\necc (.*?)\n```\n\n```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert main(command.split()) == 0
     assert printed and capsys.readouterr().out.startswith(printed)
+
+
+@pytest.mark.slow
+def test_the_lab_sheet_shows_what_its_sweeps_print(capsys, monkeypatch, tmp_path):
+    text = (ROOT / "docs" / "lab_sheet.md").read_text(encoding="utf-8")
+    (home,) = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    commands = re.findall(r"^ecc (sweep (?:.*\\\n)*.*)", text, re.MULTILINE)
+    tables = re.findall(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    line = 'protocol = { name = "NewReno" }\n'
+    hosts = '[protocol.flows]\ndefault = { name = "NewReno" }\n[protocol.links]\ndefault = { name = "FQCoDel" }\n'
+    monkeypatch.chdir(tmp_path)
+    Path("home.toml").write_text(home)
+    Path("fair.toml").write_text(home.replace(line, "").replace("[[workload", f"{hosts}[[workload"))
+    for command, table in zip(commands, tables, strict=True):
+        assert main(shlex.split(command.replace("\\\n", " "))) == 0
+        assert table in capsys.readouterr().out
 
 
 def test_files_that_pages_show_are_those_of_the_checkout():
