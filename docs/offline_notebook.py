@@ -1,6 +1,7 @@
 """Replaces the formulas of a notebook by MathML, which browsers show without a script from the network.
 
 `python docs/offline_notebook.py NOTEBOOK.ipynb OUT.ipynb` writes the copy; docs/command_line.md makes a page of it.
+It needs latex2mathml, which the extra `docs` installs.
 """
 
 import json
@@ -8,7 +9,10 @@ import re
 import sys
 from pathlib import Path
 
-from latex2mathml.converter import convert
+try:
+    from latex2mathml.converter import convert
+except ImportError:
+    sys.exit('offline_notebook.py needs latex2mathml: pip install ".[docs]"')
 
 FORMULA = re.compile(r"(?P<code>```.*?```|`[^`]*`)|\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$]+?)\$", re.DOTALL)
 
@@ -26,7 +30,16 @@ def with_mathml(markdown: str) -> str:
 
 
 def offline(notebook: dict) -> dict:
-    """Return a notebook, as JSON, with MathML in its Markdown cells."""
+    """Return a notebook, as JSON, with MathML in its Markdown cells.
+
+    Raises
+    ------
+    ValueError
+        If a cell uses ipywidgets, for example `interact`: such a cell needs a kernel, and scripts from the network.
+    """
+    for number, cell in enumerate(notebook["cells"], 1):
+        if cell["cell_type"] == "code" and re.search(r"\bipywidgets\b", "".join(cell["source"])):
+            raise ValueError(f"cell {number} uses ipywidgets, which a page without a kernel cannot: use slider_figure")
     cells = [
         cell | {"source": with_mathml("".join(cell["source"]))} if cell["cell_type"] == "markdown" else cell
         for cell in notebook["cells"]
@@ -36,4 +49,8 @@ def offline(notebook: dict) -> dict:
 
 if __name__ == "__main__":
     source, out = map(Path, sys.argv[1:])
-    out.write_text(json.dumps(offline(json.loads(source.read_text(encoding="utf-8")))), encoding="utf-8")
+    try:
+        copy = offline(json.loads(source.read_text(encoding="utf-8")))
+    except ValueError as error:
+        sys.exit(f"{source}: {error}")
+    out.write_text(json.dumps(copy), encoding="utf-8")

@@ -177,6 +177,17 @@ def test_formulas_of_notebooks_need_no_script_of_the_network(page, monkeypatch):
     assert formulas > 0 or "$" not in page.read_text(encoding="utf-8")
 
 
+def test_a_notebook_with_ipywidgets_is_refused(tmp_path):
+    page = tmp_path / "live.ipynb"
+    cells = [{"cell_type": "code", "source": ["from ipywidgets import interact\n", "interact(print, gain=(1, 2))"]}]
+    page.write_text(json.dumps({"cells": cells}))
+    command = [sys.executable, str(ROOT / "docs" / "offline_notebook.py"), str(page), str(tmp_path / "out.ipynb")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=HANG)
+    message = "cell 1 uses ipywidgets, which a page without a kernel cannot: use slider_figure"
+    assert (ended.returncode, ended.stderr) == (1, f"{page}: {message}\n")
+    assert not (tmp_path / "out.ipynb").exists()
+
+
 @pytest.mark.slow
 def test_a_notebook_as_a_page_keeps_its_figures(monkeypatch):
     """With the variable that the page names, the outputs of a notebook hold the figures and Plotly's script as HTML."""
