@@ -1,7 +1,8 @@
-"""Replaces the formulas of a notebook by MathML, which browsers show without a script from the network.
+"""Makes pages of notebooks that need no network: formulas become MathML, and scripts from the network are removed.
 
-`python docs/offline_notebook.py NOTEBOOK.ipynb OUT.ipynb` writes the copy; docs/command_line.md makes a page of it.
-It needs latex2mathml, which the extra `docs` installs.
+`python docs/offline_notebook.py NOTEBOOK.ipynb OUT.ipynb` replaces the formulas.
+`python docs/offline_notebook.py PAGE.html OUT.html` removes the scripts from the page that nbconvert makes of the copy.
+docs/command_line.md has all commands. The script needs latex2mathml, which the extra `docs` installs.
 """
 
 import json
@@ -15,6 +16,12 @@ except ImportError:
     sys.exit('offline_notebook.py needs latex2mathml: pip install ".[docs]"')
 
 FORMULA = re.compile(r"(?P<code>```.*?```|`[^`]*`)|\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$]+?)\$", re.DOTALL)
+SCRIPT = re.compile(r'<script\b[^>]*\bsrc="https?://[^"]*"[^>]*>\s*</script>')
+
+
+def without_scripts_of_the_network(html: str) -> str:
+    """Return a page without scripts that browsers fetch: RequireJS of nbconvert, and MathJax of Plotly; both unused."""
+    return SCRIPT.sub("", html)
 
 
 def with_mathml(markdown: str) -> str:
@@ -49,8 +56,10 @@ def offline(notebook: dict) -> dict:
 
 if __name__ == "__main__":
     source, out = map(Path, sys.argv[1:])
+    text = source.read_text(encoding="utf-8")
     try:
-        copy = offline(json.loads(source.read_text(encoding="utf-8")))
+        page = source.suffix == ".html"
+        copy = without_scripts_of_the_network(text) if page else json.dumps(offline(json.loads(text)))
     except ValueError as error:
         sys.exit(f"{source}: {error}")
-    out.write_text(json.dumps(copy), encoding="utf-8")
+    out.write_text(copy, encoding="utf-8")

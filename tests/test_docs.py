@@ -202,6 +202,9 @@ def test_a_notebook_as_a_page_keeps_its_figures(monkeypatch):
     assert any("plotly.js v" in text for text in html)
     assert "Plotly.newPlot" in html[-1] and "application/vnd.plotly.v1+json" in book.cells[0].outputs[-1]["data"]
     assert not any(re.search(r"""src=["']https?:[^"']*plotly""", text) for text in html)
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    page = importlib.import_module("offline_notebook").without_scripts_of_the_network(html[-1])
+    assert 'src="http' in html[-1] and 'src="http' not in page and "Plotly.newPlot" in page
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.stem)
