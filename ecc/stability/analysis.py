@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from math import inf, nan
 from typing import Any, Unpack
 
@@ -22,8 +22,6 @@ from ecc.contract.equilibrium import Bound
 from ecc.contract.kinds import router_takes
 from ecc.contract.parameters import label
 from ecc.contract.protocol import Protocol
-from ecc.cycles.closed_loop import limit_cycle
-from ecc.cycles.limit_cycle import LimitCycle
 from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
 from ecc.linear import DelaySystem, Margins, SampledSystem, StabilityLimit, Switched, SwitchedLoop
 from ecc.loops.closed_loop import has_clockings, has_granted_windows, linearize
@@ -393,9 +391,6 @@ class Analysis(Displayed):
     perturbation : SafePerturbation or None
         The perturbations that die out in fluid runs at the present parameters, for stable windows and below a
         subcritical limit; else None.
-    limit_cycles : dict
-        Time ("continuous" or "discrete") -> limit cycle with its multipliers, if the protocol has no linear model on
-        this network; empty if it has one, or if no cycle is known.
     """
 
     protocol: Protocol | ProtocolAssignment
@@ -409,20 +404,15 @@ class Analysis(Displayed):
     cycle: RelayCycle | None
     scaling_rtt: str = ""
     perturbation: SafePerturbation | None = None
-    limit_cycles: Mapping[str, LimitCycle] = field(default_factory=dict)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes of the models and cycles, each once."""
-        return tuple(dict.fromkeys(note for _, notes in self._notes_by_time() for note in notes))
-
-    def _notes_by_time(self) -> list[tuple[str, tuple[str, ...]]]:
-        of_models = [(model.time, model.notes) for model in self.models]
-        return [*of_models, *((time, cycle.notes) for time, cycle in self.limit_cycles.items())]
+        """Notes of the models, each once."""
+        return tuple(dict.fromkeys(note for model in self.models for note in model.notes))
 
     def _note_rows(self) -> Rows:
-        """Return rows of the notes, each with the models or cycles that it concerns."""
-        about = {note: [time for time, notes in self._notes_by_time() if note in notes] for note in self.notes}
+        """Return rows of the notes, each with the models that it concerns."""
+        about = {note: [model.time for model in self.models if note in model.notes] for note in self.notes}
         return [(f"note ({', '.join(times)})", note) for note, times in about.items()]
 
     def _title(self) -> str:
@@ -433,7 +423,7 @@ class Analysis(Displayed):
     def _models(self) -> list[tuple[str, ...]]:
         """Return rows of a name and a cell for each model, without empty rows; the first row names the models."""
         if not self.models:
-            return self._cycle_table()
+            return []
         mark = " *" * self._has_signed_queue
         head = ("linear model" + mark, *(model.time for model in self.models))
         at = f"at {self.parameter} = {self._value():g}" if self.parameter else "at these parameters"
@@ -446,15 +436,6 @@ class Analysis(Displayed):
             for name, text in model._rows():
                 rows.setdefault(name, [""] * len(self.models))[k] = text
         return [head, *((name + mark, *cells) for name, cells in rows.items() if any(cells))]
-
-    def _cycle_table(self) -> list[tuple[str, ...]]:
-        """Return the rows of limit cycles, with a column for each time."""
-        rows: dict[str, list[str]] = {}
-        for k, cycle in enumerate(self.limit_cycles.values()):
-            for name, text in cycle._rows():
-                rows.setdefault(name, [""] * len(self.limit_cycles))[k] = text
-        head = ("limit cycle", *self.limit_cycles)
-        return [head, *((name, *cells) for name, cells in rows.items())] if rows else []
 
     @property
     def _has_signed_queue(self) -> bool:
@@ -540,7 +521,6 @@ class Analysis(Displayed):
             "refused": self.refused,
             "published": [asdict(bound) for bound in self.bounds],
             "cycle": None if self.cycle is None else asdict(self.cycle),
-            "limit_cycles": {time: _cycle_dict(cycle) for time, cycle in self.limit_cycles.items()},
             "safe_perturbation": None if self.perturbation is None else asdict(self.perturbation),
         }
 
@@ -614,14 +594,14 @@ def analyze(
     -------
     Analysis
         Results; its repr is the output of `ecc stability`. It includes the limit cycle of a protocol with relays as
-        sources, and the limit cycles of `ecc.stability.limit_cycle` if there is no linear model. For stable windows,
-        and below a subcritical limit, fluid runs measure which perturbations die out; this takes seconds.
+        sources. For stable windows, and below a subcritical limit, fluid runs measure which perturbations die out; this
+        takes seconds.
 
     Raises
     ------
     LinearizationError
-        The protocol has no linear model or no equilibrium on this network, and no limit cycle is known; the message
-        has the reason and an alternative.
+        The protocol has no linear model, or no equilibrium on this network; the message has the reason and an
+        alternative.
     ValueError
         The protocol does not have the parameter.
 
@@ -640,7 +620,7 @@ def analyze(
             progress(Step(step))
 
     if isinstance(protocol, Protocol) and (protocol.linear_refusal is not None or not protocol.times):
-        return _without_model(protocol, network, report)
+        return _without_model(protocol, network)
     models, refused = [], {}
     for time in protocol.times if times is None else times:
         report(f"{time} model")
@@ -658,7 +638,7 @@ def analyze(
         models.append(_checked(model, protocol, network, name, chosen))
     if not models:
         reasons = "; ".join(dict.fromkeys(refused.values()))
-        return _with_limit_cycles(protocol, network, {"linear": reasons}, f"{reasons}; {_RUN}", report)
+        raise LinearizationError(f"{reasons}; {_RUN}")
     switched = next((model.system.switched for model in models if model.system.switched is not None), None)
     scope = None
     if switched is not None and name and not switched.caveat:
@@ -820,35 +800,8 @@ def _decays_slowly(loop: SwitchedLoop) -> bool:
     return bool(root.imag != 0.0 and root.real > _SLOWEST)
 
 
-def _with_limit_cycles(
-    protocol: Protocol | ProtocolAssignment,
-    network: Network,
-    refused: dict[str, str],
-    message: str,
-    report: Callable[[str], None],
-) -> Analysis:
-    """Return the analysis of limit cycles instead of an equilibrium; raise the message if none is known."""
-    cycles = {}
-    for time in ("continuous", "discrete"):
-        report(f"limit cycle, {time}")
-        try:
-            cycles[time] = limit_cycle(protocol, network, time)
-        except (ValueError, EccError):  # the refusal of the linear model says more
-            continue
-    if not cycles:
-        raise LinearizationError(message)
-    return Analysis(protocol, network, "", (), refused, None, None, (), None, limit_cycles=cycles)
-
-
-def _cycle_dict(cycle: LimitCycle) -> dict[str, Any]:
-    """Return a limit cycle as plain data; multipliers as pairs of real and imaginary part."""
-    pairs = [[value.real, value.imag] for value in np.asarray(cycle.multipliers, complex).tolist()]
-    row = {name: getattr(cycle, name) for name in ("period", "mean", "amplitude", "stable", "proven", "method")}
-    return row | {"multipliers": pairs, "notes": list(cycle.notes)}
-
-
-def _without_model(protocol: Protocol, network: Network, report: Callable[[str], None]) -> Analysis:
-    """Return the analysis of limit cycles, of the queue if sources are relays; raise the refusal if none is known."""
+def _without_model(protocol: Protocol, network: Network) -> Analysis:
+    """Return the analysis of a limit cycle if sources are relays; otherwise raise the refusal."""
     if protocol.has_relay():
         try:
             cycle = relay_cycle(protocol, network)
@@ -856,8 +809,7 @@ def _without_model(protocol: Protocol, network: Network, report: Callable[[str],
             raise LinearizationError(f"{error}; {_RUN}") from None
         refused = {"linear": f"{protocol.linear_refusal}; the limit cycle is by its describing function"}
         return Analysis(protocol, network, "", (), refused, None, None, (), cycle)
-    message = refusal(protocol)
-    return _with_limit_cycles(protocol, network, {"linear": message.removesuffix(f"; {_RUN}")}, message, report)
+    raise LinearizationError(refusal(protocol))
 
 
 def refusal(protocol: Protocol | type[Protocol]) -> str:
@@ -876,6 +828,6 @@ def refusal(protocol: Protocol | type[Protocol]) -> str:
     if kind.has_hosts() and kind.loss_response_law is not None:
         reason_without_queue += (
             " without a queue discipline that drops or marks: in a scenario, for example "
-            'protocol = { flows = { name = "CUBIC" }, links = { name = "PI2" } }'
-        ).replace("CUBIC", kind.__name__)
+            f'protocol = {{ flows = {{ name = "{kind.__name__}" }}, links = {{ name = "PI2" }} }}'
+        )
     return f"{reason_without_queue}; {_RUN}"

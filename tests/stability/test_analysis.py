@@ -314,16 +314,3 @@ def test_tables_in_a_pipe_are_not_folded(capsys, monkeypatch):
 def _json(arguments, capsys):
     assert main(arguments) == 0
     return capsys.readouterr().out
-
-
-def test_an_analysis_without_an_equilibrium_has_the_limit_cycles():
-    network = ecc.Network.dumbbell("20 Mb/s", ["50 ms"] * 2, buffer="125 kB")
-    found = analyze(ecc.models.NewReno(), network)
-    assert not found.models and list(found.limit_cycles) == ["continuous", "discrete"]
-    cycle = ecc.stability.limit_cycle(ecc.models.NewReno(), network, "discrete")
-    assert found.limit_cycles["discrete"].period == cycle.period
-    row = next(line for line in repr(found).splitlines() if "multipliers" in line)
-    assert f"{abs(cycle.dominant):.4g}" in row and len(row) < 120
-    assert found.to_dict()["limit_cycles"]["discrete"]["multipliers"][0] == [cycle.multipliers[0].real, 0.0]
-    with pytest.raises(ecc.errors.LinearizationError, match="NewReno.*ecc simulate SCENARIO.toml"):
-        analyze(ecc.models.NewReno(), ecc.Network.dumbbell("20 Mb/s", ["50 ms"] * 2))
