@@ -77,30 +77,17 @@ def window_after_loss(w: float, s: float, p: Params) -> float:
     return max((1.0 - p.beta) * w, 2.0 * s)
 
 
-# Laws for fluid, with a known RTT without queues; R is the queueing delay. The loss part c is a state, and the delay
-# part is the rest of the window: hosts that act once per RTT update states before the window, so that a window law
-# would compute a decrease from a delay part that is already decreased.
+# Laws for fluid, with a known RTT without queues; R is the queueing delay.
 
 
-def delay_part_of(w: float, c: float, lossy: float) -> float:
-    """Return the delay part of a window, which is 0 until the first loss ends slow start."""
-    return w - c if lossy > 0.0 else 0.0
+def delay_law(w: float, delay: float, lossy: float, R: float, D: float, s: float, p: Params) -> float:
+    """The state `delay`, which is 0 until the first loss ends slow start."""
+    return delay_part(w, delay, w * R / D, p.gamma, s, p) if lossy > 0.0 else 0.0
 
 
-def delay_gain(w: float, c: float, lossy: float, R: float, D: float, s: float, p: Params) -> float:
-    """Return the gain of the delay part in an RTT."""
-    d = delay_part_of(w, c, lossy)
-    return delay_part(w, d, w * R / D, p.gamma, s, p) - d if lossy > 0.0 else 0.0
-
-
-def loss_part_law(w: float, c: float, s: float, a: float, p: Params) -> float:
-    """The state `c` after an RTT."""
-    return c + (windows.grown(w, s, w * (windows.counted(a, s, p) / a)) - w)
-
-
-def loss_part_after_loss(w: float, c: float, lossy: float, s: float, p: Params) -> float:
-    """The state `c` after a loss."""
-    return window_after_loss(w, s, p) - delay_part_after_loss(w, delay_part_of(w, c, lossy), p)
+def delay_after_loss(w: float, delay: float, p: Params) -> float:
+    """The state `delay` after a loss."""
+    return delay_part_after_loss(w, delay, p)
 
 
 def lossy_after_loss() -> float:
@@ -189,9 +176,10 @@ class Compound(hystart.SlowStartProtocol):
     router_law = staticmethod(Vegas.router_law)
 
     @staticmethod
-    def source_law(w: float, c: float, lossy: float, R: float, D: float, s: float, a: float, p: Params) -> float:
+    def source_law(w: float, delay: float, lossy: float, R: float, D: float, s: float, a: float, p: Params) -> float:
         """Both parts after an RTT."""
-        return windows.grown(w, s, w * (windows.counted(a, s, p) / a)) + delay_gain(w, c, lossy, R, D, s, p)
+        reno = windows.grown(w, s, w * (windows.counted(a, s, p) / a))
+        return reno + (delay_law(w, delay, lossy, R, D, s, p) - delay)
 
     loss_response_law = staticmethod(window_after_loss)
 
@@ -200,7 +188,7 @@ class Compound(hystart.SlowStartProtocol):
         def moved(law: Any, jump: Any, unit: str) -> State:
             return State(law, "rtt", jumps={"loss": jump, "mark": jump}, unit=unit)
 
-        return {"c": moved(loss_part_law, loss_part_after_loss, "bit"), "lossy": moved(None, lossy_after_loss, "")}
+        return {"delay": moved(delay_law, delay_after_loss, "bit"), "lossy": moved(None, lossy_after_loss, "")}
 
     def params(self) -> dict[str, float]:
         values = {name: float(getattr(self, name)) for name in ("alpha", "beta", "k", "gamma", "zeta", "low_window")}

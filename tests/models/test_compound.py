@@ -217,7 +217,7 @@ def test_over_marks_the_equilibrium_is_in_closed_form_and_fixed_for_packets(k):
     found = equilibrium_of_marks(assigned, network)
     W, p = found.windows[0] / (8.0 * S), found.probabilities[0]
     assert pytest.approx((0.125 / (0.5 * p)) ** (1.0 / (2.0 - k))) == W
-    loss_part = found.host_states[0]["c"] / (8.0 * S)
+    loss_part = W - found.host_states[0]["delay"] / (8.0 * S)
     assert loss_part == pytest.approx(min(2.0 / (W * p), W), rel=1e-6)
 
 
