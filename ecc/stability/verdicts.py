@@ -399,8 +399,13 @@ def _label(subject: Protocol | ProtocolAssignment, clocking: str | None) -> str:
 
 
 def _has_own_cycle(loop: Protocol | ProtocolAssignment) -> bool:
-    """Return whether hosts declare the network of a cycle, and have neither an equilibrium nor a set of them alone."""
+    """Return whether hosts declare the network of a cycle, and have neither an equilibrium nor a set of them alone.
+
+    The cycle of a map per round is that of its discrete model.
+    """
     if not isinstance(loop, Protocol) or loop.cycle_loop is None or not _has_no_equilibrium(loop):
+        return False
+    if kind_of_laws(loop) is Kind.ROUND_MAP:
         return False
     try:
         return loop.equilibrium_set(case_on(loop, loop.reference_loop)[1]) is None
