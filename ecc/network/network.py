@@ -49,6 +49,7 @@ SPRAYINGS = ("round robin", "random")
 """Allowed ways to spread the packets of a flow over several routes."""
 _MAX_THRESHOLD = 255
 _PRIORITIES = range(8)
+_FEW = 1 << 31  # indices of links below this number need no further check
 
 
 @check_arguments
@@ -303,7 +304,7 @@ def _sizes(value: Any, name: str) -> int | tuple[int, ...]:
 def _links_of(route: Any, name: str) -> tuple[int, ...]:
     if isinstance(route, str) or not isinstance(route, Iterable):
         raise TypeError(f"{name} must be a sequence of link indices, got {shown(route)}")
-    links = tuple(link if type(link) is int and link >= 0 else as_count(link, name) for link in route)
+    links = tuple(link if type(link) is int and 0 <= link < _FEW else as_count(link, name) for link in route)
     if not links:
         raise ValueError(f"{name} must name at least one link, got {shown(route)}")
     if len(set(links)) < len(links):

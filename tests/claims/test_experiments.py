@@ -57,7 +57,9 @@ def judged(results, quick=False, **changes):
 
 def made_run(time, rate, flows=None):
     """A run of these rates, as metrics see it."""
-    return SimpleNamespace(data={"time": xr.DataArray(time)}, rate=xr.DataArray(rate), flows=flows)
+    values = {"time": np.asarray(time), "rate": np.asarray(rate)}
+    labeled = {name: xr.DataArray(value) for name, value in values.items()}
+    return SimpleNamespace(data=labeled, rate=labeled["rate"], values=values.__getitem__, flows=flows)
 
 
 def holds(version, label, seed, metric):
