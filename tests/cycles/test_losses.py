@@ -209,14 +209,6 @@ def test_discrete_period_is_that_of_the_fluid_in_rounds(protocol, n):
     assert np.diff(at[at > 100.0]).mean() * per_period == pytest.approx(cycle.period, rel=0.02)
 
 
-def test_compound_has_nearly_the_same_period_in_both_times():
-    """A host that acts once per RTT removes its delay part from the window, as it does at each ACK."""
-    net = ecc.Network.dumbbell("40 Mb/s", [0.05] * 2, buffer=250_000, packet_size=1500)
-    continuous, discrete = (limit_cycle(Compound(), net, time) for time in ("continuous", "discrete"))
-    assert discrete.period == pytest.approx(continuous.period, rel=0.02)
-    assert abs(discrete.dominant) == pytest.approx(0.5, abs=1e-6)
-
-
 def test_a_motion_that_does_not_repeat_has_the_period_of_its_near_returns():
     """CUBIC in rounds: two overflows, as in continuous time; deviations of packets decay, and smaller ones grow."""
     net = ecc.Network.dumbbell("40 Mb/s", [0.05] * 2, buffer=250_000, packet_size=1500)
