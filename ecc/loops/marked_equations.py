@@ -24,7 +24,8 @@ def held_from_tick(held: Any, interval: float) -> Any:
 class MarkedLoop:
     """The equations of the loop, on numbers or signals; states: w and h of each kind of flow, q and z of queues.
 
-    `kinds` are the flows with windows, and `traffic` these and the unresponsive flows, in this order.
+    `kinds` are the flows with windows, and `traffic` these and the unresponsive flows, in this order. `loads` are the
+    rates of the unresponsive flows through each link [bit/s].
     """
 
     def __init__(self, deployed: Deployment, network: Network, once: bool = False) -> None:
@@ -32,7 +33,11 @@ class MarkedLoop:
         self.once = once
         self.queues = queues_of(deployed, network)
         self.kinds = kinds_of(deployed, network)
-        self.traffic: list[FlowKind] = [*self.kinds, *loads_of(deployed, network)]
+        unresponsive = loads_of(deployed, network)
+        self.traffic: list[FlowKind] = [*self.kinds, *unresponsive]
+        self.loads = np.zeros(network.n_links)
+        for kind in unresponsive:
+            self.loads[list(kind.route)] += kind.rate * len(kind.flows)
         self.names: list[tuple[str, int, str]] = []
         for g, kind in enumerate(self.kinds):
             self.names += [("host", g, name) for name in ("w", *kind.states)]

@@ -68,11 +68,9 @@ def _limits(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the minimum, maximum, scale and first guess of all states."""
     low, high, size, start = (np.zeros(len(loop.names)) for _ in range(4))
-    flows, available = np.zeros(loop.network.n_links), loop.network.capacities.astype(float)
+    flows, available = np.zeros(loop.network.n_links), loop.network.capacities - loop.loads
     for kind in loop.kinds:
         flows[list(kind.route)] += len(kind.flows)
-    for load in loop.traffic[len(loop.kinds) :]:
-        available[list(load.route)] -= load.rate * len(load.flows)
     for place, (part, number, name) in enumerate(loop.names):
         if name == "w":
             kind = loop.kinds[number]
@@ -296,10 +294,7 @@ def settled(
     loop = MarkedLoop(deployed, network, once)
     if not loop.queues:
         raise ValueError("windows over links without a queue discipline have no linear model: their queues overflow")
-    loads = np.zeros(network.n_links)  # rates of unresponsive flows through links
-    for load in loop.traffic[len(loop.kinds) :]:
-        loads[list(load.route)] += load.rate * len(load.flows)
-    for link, rate in enumerate(loads):
+    for link, rate in enumerate(loop.loads):
         if rate >= network.capacities[link]:
             raise LinearizationError(
                 f"no equilibrium: unresponsive flows send {rate:g} bit/s through link {link}, whose capacity is "
@@ -308,6 +303,7 @@ def settled(
     z = _settle(loop)
     low, high, _, _ = _limits(loop)
     _, chosen, _ = loop.moves(z.tolist())
+    loads = loop.loads.copy()
     rates = [z[loop.at["host", g, "w"]] / D for g, D in enumerate(loop.host_rtts(z.tolist()))]
     for g, (kind, x) in enumerate(zip(loop.kinds, rates, strict=True)):
         w, limit = z[loop.at["host", g, "w"]] / 8.0, kind.protocol.receiver_window
