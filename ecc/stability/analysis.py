@@ -22,6 +22,7 @@ from ecc.contract.equilibrium import Bound
 from ecc.contract.kinds import router_takes
 from ecc.contract.parameters import label
 from ecc.contract.protocol import Protocol
+from ecc.cycles.reference_cases import case_on
 from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
 from ecc.linear import DelaySystem, Margins, SampledSystem, StabilityLimit, Switched, SwitchedLoop
 from ecc.loops.closed_loop import has_clockings, has_granted_windows, linearize
@@ -822,12 +823,22 @@ def refusal(protocol: Protocol | type[Protocol]) -> str:
     """
     kind = protocol if isinstance(protocol, type) else type(protocol)
     reason = protocol.linear_refusal
-    if isinstance(reason, str):
-        return f"{reason}; {_RUN}"
-    reason_without_queue = f"{kind.__name__} has no linear model"
-    if kind.has_hosts() and kind.loss_response_law is not None:
-        reason_without_queue += (
-            " without a queue discipline that drops or marks: in a scenario, for example "
-            f'protocol = {{ flows = {{ name = "{kind.__name__}" }}, links = {{ name = "PI2" }} }}'
-        )
-    return f"{reason_without_queue}; {_RUN}"
+    if not isinstance(reason, str):
+        needs_queue = kind.has_hosts() and kind.loss_response_law is not None
+        discipline = " without a queue discipline that drops or marks (links of the scenario)" if needs_queue else ""
+        return f"{kind.__name__} has no linear model{discipline}; {_RUN}"
+    return f"{reason}; {'' if isinstance(protocol, type) else _over_discipline(protocol)}{_RUN}"
+
+
+def _over_discipline(protocol: Protocol) -> str:
+    """Return how to name the queue discipline over which a protocol has linear models; empty without one."""
+    loop = protocol.reference_loop
+    if loop is None or not loop.discipline:
+        return ""
+    try:
+        linearize(*case_on(protocol, loop))
+    except (ValueError, EccError):
+        return ""
+    flows, links = (f'{{ default = {{ name = "{name}" }} }}' for name in (type(protocol).__name__, loop.discipline))
+    halves = f"protocol = {{ flows = {flows}, links = {links} }}"
+    return f"over a queue discipline it has linear models: in a scenario, {halves}; "

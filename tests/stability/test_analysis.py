@@ -79,6 +79,17 @@ def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, 
     assert "ecc." not in said.err.removeprefix("ecc: ")  # commands, no names of Python
 
 
+def test_a_refusal_names_a_queue_discipline_with_linear_models_as_a_scenario_has_it(capsys):
+    assert main(["stability", "CUBIC", "--rtt", "100ms"]) == 2
+    halves = re.search(r"in a scenario, (protocol = .*? \} \});", capsys.readouterr().err)[1]
+    flow = "[[links]]\ncapacity = 1e8\ndelay = 0.05\n[[flows]]\nroute = [0]\n"
+    scenario = ecc.Scenario.from_toml(f"duration = 1.0\n{halves}\n{flow}")
+    assert str(scenario.protocol) == "CUBIC over PI2"
+    assert ecc.linearize(scenario.protocol, scenario.network).is_stable
+    assert main(["stability", "BIC", "--rtt", "100ms"]) == 2  # its model over a discipline does not exist
+    assert "discipline" not in capsys.readouterr().err
+
+
 def test_of_flows_that_do_not_move_as_one_no_limit_cycle_is_given(capsys):
     assert main(["stability", "PEDN", "--rtt", "100ms", "--rtt", "50ms"]) == 2
     assert capsys.readouterr().err.startswith("ecc: relays switch together on one link with equal RTTs only")
