@@ -34,7 +34,7 @@ __all__ = [
 # status of `stepper.advance`
 DONE, PAUSED, FULL, LOCATED = 0, 1, 2, 3
 TOO_SMALL, NOT_FINITE, FAILED, BAD_DELAY, CHATTER, UNSETTLED = -1, -2, -3, -4, -5, -6
-NO_CONTINUATION, PASSING, SLIDING, DIVERGING = -7, -8, -9, -10
+NO_CONTINUATION, PASSING, SLIDING, DIVERGING, NO_MEMORY = -7, -8, -9, -10, -11
 
 # indices in Fields.clock
 (

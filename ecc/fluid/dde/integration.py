@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc._support.memory import free_memory
 from ecc.fluid.dde import history_and_step as core
 from ecc.fluid.dde import stepper
 
@@ -19,6 +20,7 @@ IntArray = NDArray[np.int64]
 _GENERATIONS = 5  # generations after the first that affect a method of order 5
 _MAX_BREAKS = 200
 _SEGMENTS = 64  # initial capacity
+_LARGE = 1 << 27  # bytes of a history from which on the free memory is probed before it grows
 
 
 def breaking_points(
@@ -313,6 +315,8 @@ class Integration:
     def advance(self, steps: int = 1 << 62) -> int:
         """Continue for up to `steps` steps; return a status of `core`.
 
+        The history grows as long as the memory of the machine allows it.
+
         Parameters
         ----------
         steps : int, optional
@@ -322,11 +326,11 @@ class Integration:
             status = int(stepper.advance(self.table, final - self.counted(core.STEPS)))
             if status != core.FULL:
                 return status
-            grown = {}
-            for name in ("begun", "width", "curve"):
-                old = getattr(self.work, name)
-                grown[name] = np.concatenate([old, np.ones_like(old)])
-            self.replace(**grown)
+            history = {name: getattr(self.work, name) for name in ("begun", "width", "curve")}
+            size = 2 * sum(old.nbytes for old in history.values())
+            if size > _LARGE and 0 < free_memory() < size:
+                return int(core.NO_MEMORY)
+            self.replace(**{name: np.concatenate([old, np.ones_like(old)]) for name, old in history.items()})
             self.work.count[core.CAPACITY] = len(self.work.begun)
 
     @property
@@ -383,6 +387,7 @@ class Integration:
             core.TOO_SMALL: "the step size that the tolerances require is below the spacing of numbers",
             core.DIVERGING: "the iteration of a step does not converge for any step size, as if the derivative jumped",
             core.NOT_FINITE: "the derivative is not finite",
+            core.NO_MEMORY: "the stored solution exceeds the free memory",
             core.CHATTER: "components chatter at their bounds",
         }
         return f"{reasons[status]} {at}, {y}"

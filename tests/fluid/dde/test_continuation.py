@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ecc.fluid import solve_dde
-from ecc.fluid.dde import solver
+from ecc.fluid.dde import integration, solver
 
 END = 125.0 / 121.0  # of y' = 5 - y(t - 2 - y^2): 5.5 leads the lagged time below -1, and 0.5 above it
 AT_A_JUMP = "the derivative jumps there, and from either side it leads to the other"
@@ -142,3 +142,11 @@ def test_a_run_of_many_steps_reports_its_progress(monkeypatch, events):
     with pytest.warns(RuntimeWarning, match=message) as warned:
         solve_dde(lambda t, y, ylag: -y, (0.0, 3.015), [1.0], [1.0], max_step=0.02, events=events, jit=False)
     assert len(warned) == 1 and warned[0].filename == __file__
+
+
+def test_a_history_that_exceeds_the_free_memory_ends_the_run_with_a_reason(monkeypatch):
+    monkeypatch.setattr(integration, "_LARGE", 0)
+    monkeypatch.setattr(integration, "free_memory", lambda: 20_000)
+    r = solve_dde(lambda t, y, ylag: -ylag[0], (0.0, 1000.0), [1.0], [1.0], max_step=0.1, jit=False)
+    assert r.status == -1 and 10.0 < r.t[-1] < 1000.0
+    assert r.message.startswith("the stored solution exceeds the free memory at t =")
