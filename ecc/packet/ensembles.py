@@ -117,7 +117,7 @@ def ensemble(
     if seeds is not None and "seed" in (vary or {}):
         raise ValueError("seeds must be None if vary names the seed")
     scenario.check_writable()  # refuse a scenario that cannot be stored with the result before the work
-    members = Members.of({**(vary or {}), **_seeds(scenario, seeds)})
+    members = Members.of({**(vary or {}), **_seeds(scenario, seeds)}, "vary")
     interrupt, templates = Interrupt(), list[Trajectory]()
 
     def ends() -> bool:

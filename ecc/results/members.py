@@ -34,13 +34,15 @@ class Members:
     values: list[dict[str, Any]]
 
     @classmethod
-    def of(cls, over: Mapping[str, Any]) -> Members:
+    def of(cls, over: Mapping[str, Any], argument: str = "over") -> Members:
         """Return the members of a mapping from names to values.
 
         Parameters
         ----------
         over : mapping
             Name -> values, a sequence or a DataArray.
+        argument : str, optional
+            Name of the argument that has the mapping, for messages.
 
         Raises
         ------
@@ -52,7 +54,7 @@ class Members:
         import xarray as xr
 
         if not over:
-            raise ValueError("over must name the quantities to vary, got {}")
+            raise ValueError(f"{argument} must name the quantities to vary, got {{}}")
         indices, choices = [], {}
         coordinates: dict[str, Any] = {}
         for name, choice in over.items():
@@ -68,7 +70,7 @@ class Members:
                 scalar = all(np.ndim(v) == 0 and isinstance(v, int | float | str | np.generic) for v in choices[name])
                 coordinates[name] = (name, choices[name] if scalar else np.arange(len(choices[name])))
             if not choices[name]:
-                raise ValueError(f"over must have values for each name, got none for {name!r}")
+                raise ValueError(f"{argument} must have values for each name, got none for {name!r}")
         broadcast = xr.broadcast(*indices)
         flat = [index.to_numpy().ravel() for index in broadcast]
         count = broadcast[0].size

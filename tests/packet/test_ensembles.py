@@ -162,7 +162,7 @@ def test_cancel_and_interrupts_keep_the_results_so_far() -> None:
 @pytest.mark.parametrize(
     ("vary", "options", "message"),
     [
-        ({}, {}, "must name the quantities to vary"),
+        ({}, {}, "vary must name the quantities to vary, got {}"),
         ({"gain": [1.0]}, {}, "vary must name one of .*, got 'gain'"),
         ({"seed": [1]}, {"seeds": 2}, "seeds must be None if vary names the seed"),
         ({}, {"seeds": 0}, "seeds must be >= 1, got 0"),
