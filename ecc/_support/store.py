@@ -18,6 +18,7 @@ __all__ = ["Store"]
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS ecc_results (key TEXT PRIMARY KEY, result TEXT, checksum TEXT)"
 _MAGIC, _HEAD_SIZE = b"SQLite format 3\0", 4096
+_ATTEMPTS = 4  # to use a file that other processes move aside
 _APPLICATION = 0x65636331
 """Application identifier in the header of the file ("ecc1")."""
 
@@ -151,6 +152,19 @@ class Store:
             return 0
 
     def _write(self, rows: list[tuple[str, str, str]]) -> None:
+        """Write rows, again if another process moved the file aside meanwhile: it may have copied it before."""
+        for left in reversed(range(_ATTEMPTS)):
+            before = _file_number(self.path)
+            try:
+                self._write_once(rows)
+            except sqlite3.Error as error:
+                if not left or not _may_be_moved(error):
+                    raise
+            else:
+                if before in (None, _file_number(self.path)):
+                    return
+
+    def _write_once(self, rows: list[tuple[str, str, str]]) -> None:
         with _connection(self.path) as database, database:
             database.execute(f"PRAGMA application_id = {_APPLICATION}")
             database.execute(_SCHEMA)
@@ -165,18 +179,27 @@ class Store:
 
     def _check(self) -> None:
         """Repair a damaged file."""
-        try:
-            with _connection(self.path) as database:
-                if database.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]:
-                    database.execute(_SCHEMA)
-                    declared = database.execute("SELECT sql FROM sqlite_master WHERE name = 'ecc_results'").fetchall()
-                    if declared == [(_SCHEMA.replace("IF NOT EXISTS ", ""),)]:  # another declaration may convert texts
-                        return
-        except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
-                self._give_up(error)
-                return
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                if self._is_whole():
+                    return
+            except sqlite3.DatabaseError as error:
+                if left and _may_be_moved(error):
+                    continue
+                if not _is_damage(error):
+                    self._give_up(error)
+                    return
+            break
         self._repair()
+
+    def _is_whole(self) -> bool:
+        """Return True if the file is undamaged and has the table as it is declared here."""
+        with _connection(self.path) as database:
+            if database.execute("PRAGMA integrity_check(1)").fetchall() != [("ok",)]:
+                return False
+            database.execute(_SCHEMA)
+            declared = database.execute("SELECT sql FROM sqlite_master WHERE name = 'ecc_results'").fetchall()
+            return declared == [(_SCHEMA.replace("IF NOT EXISTS ", ""),)]  # another declaration may convert texts
 
     def _repair(self) -> None:
         """Move a damaged file aside, and copy the rows that are still good."""
@@ -217,6 +240,20 @@ def _readable(path: Path) -> Iterator[tuple[str, str, str]]:
 def _is_damage(error: sqlite3.DatabaseError) -> bool:
     """Return True if the file is damaged, and not only locked, read-only or full."""
     return not isinstance(error, sqlite3.OperationalError) or "malformed" in str(error)
+
+
+def _may_be_moved(error: sqlite3.Error) -> bool:
+    """Return True for the errors of a file that is replaced while it is open; its journal is then not found."""
+    name = getattr(error, "sqlite_errorname", "")
+    return name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN")) or name == "SQLITE_READONLY_DBMOVED"
+
+
+def _file_number(path: Path) -> int | None:
+    """Return the number that identifies a file, or None if there is none."""
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
 
 
 def _is_ours(head: bytes) -> bool:
