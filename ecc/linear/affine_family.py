@@ -63,7 +63,7 @@ class Affine:
             quarter, half, full = tables
             base, rise = 2.0 * half - full, (full - half) * (2.0 / gain)
             noise = 1e-13 * (np.abs(full) + np.abs(half))
-            base[np.abs(base) <= noise / 100.0] = 0.0
+            base[np.abs(base) <= noise] = 0.0
             if np.any(np.abs(quarter - base - 0.25 * gain * rise) > noise):
                 return None
             parts.append((base, rise, noise))
