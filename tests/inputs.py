@@ -330,6 +330,7 @@ def good() -> dict[str, Any]:
         "size ": 1,
         "random": True,
         "Engine.load.saved": an_engine().save(),
+        "Engine.restart.first_intervals": np.array([0]),
         "control": "reno",
         "machine": 0,
         "node.links": {},

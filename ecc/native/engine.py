@@ -529,9 +529,13 @@ class Engine:
         NativeError
             If memory is missing.
         """
-        if not self._tables or len(first_intervals) != len(self._tables["links"]):
-            raise ValueError(f"first_intervals must be of all routers of a whole network, got {len(first_intervals)}")
-        self._tables["links"]["first_interval"] = first_intervals
+        first = np.asarray(first_intervals)
+        if not self._tables or first.shape != self._tables["links"].shape or first.dtype != np.int64:
+            raise ValueError(
+                "first_intervals must be int64 values, one for each router of a whole network, "
+                f"got {first.dtype} of shape {first.shape}"
+            )
+        self._tables["links"]["first_interval"] = first
         for array in self._samples.values():
             array.fill(0)
         if self._histogram is not None:
