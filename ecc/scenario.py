@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ecc._support.arguments import check_arguments, nearest, shown, unknown_key
 from ecc._support.display import Displayed, Rows, others_text, quantity_text, value_text
 from ecc._support.quantity import Quantity, QuantityField, as_count, as_number, as_time, required
+from ecc._support.toml import loads
 from ecc.contract.assignment import Deployment, ProtocolAssignment, read_protocol
 from ecc.contract.parameters import label, settings
 from ecc.contract.values import equilibrium_of
@@ -409,6 +410,7 @@ class Scenario(Displayed):
 
 _networks: dict[str, Network] = {}
 _MAX_TEXT = 100_000
+_MAX_ITEMS = 10_000  # longer lists of links or flows have a longer text
 
 
 def _network(tables: Mapping[str, Any]) -> Network:
@@ -416,7 +418,10 @@ def _network(tables: Mapping[str, Any]) -> Network:
 
     The scenarios of a sweep then share a network, and packet runs on it share their preparation.
     """
-    text = repr([tables.get(key) for key in ("links", "flows", "rtts", "ends", "n_hosts")])
+    parts = [tables.get(key) for key in ("links", "flows", "rtts", "ends", "n_hosts")]
+    if any(isinstance(part, Sequence) and len(part) > _MAX_ITEMS for part in parts):
+        return Network.from_dict(tables)
+    text = repr(parts)
     if (known := _networks.get(text)) is not None:
         return known
     network = Network.from_dict(tables)
@@ -444,7 +449,7 @@ def tables_of(source: str | Path) -> dict[str, Any]:
     is_text = isinstance(source, str) and ("\n" in source or ("=" in source and not Path(source).exists()))
     name = "scenario" if is_text else f"scenario {shown(str(source))}"
     try:
-        return tomllib.loads(str(source) if is_text else _content(Path(source)))
+        return loads(str(source) if is_text else _content(Path(source)))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{name} is not valid TOML: {error}") from None
     except UnicodeDecodeError as error:
