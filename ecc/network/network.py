@@ -721,7 +721,7 @@ class Network(Displayed):
         >>> Network.dumbbell("100 Mb/s", rtts=["120 ms"]).links[0].delay
         0.06
         """
-        times = [as_delay(rtt, "rtts") for rtt in rtts]
+        times = _delays_of(rtts, "rtts")
         if not times:
             raise ValueError("rtts must name at least one flow, got []")
         one_way = min(times) / 2.0 if delay is None else as_delay(delay, "delay")
@@ -1135,7 +1135,7 @@ class Network(Displayed):
         """
         network = cls(
             links=[from_table(Link, table, f"links[{i}]") for i, table in enumerate(tables_in(data, "links"))],
-            flows=[from_table(Flow, table, f"flows[{i}]") for i, table in enumerate(tables_in(data, "flows"))],
+            flows=_flows_of(tables_in(data, "flows")),
             ends=data.get("ends", ()),
             n_hosts=data.get("n_hosts", 0),
         )
@@ -1143,7 +1143,7 @@ class Network(Displayed):
             return network
         if isinstance(data["rtts"], str) or not isinstance(data["rtts"], Iterable):
             raise TypeError(f"rtts must be a sequence of times, got {shown(data['rtts'])}")
-        rtts = tuple(as_delay(rtt, "rtts") for rtt in data["rtts"])
+        rtts = tuple(_delays_of(data["rtts"], "rtts"))
         if len(rtts) != network.n_flows:
             raise ValueError(f"rtts must have one entry for each of {network.n_flows} flows, got {len(rtts)}")
         if np.allclose(rtts, network._delays, rtol=1e-12, atol=1e-15):
@@ -1158,6 +1158,34 @@ class Network(Displayed):
         flows : sequence of Flow
         """
         return replace(self, flows=flows, _rtts=None)
+
+
+def _delays_of(values: Iterable[Quantity], name: str) -> list[float]:
+    """Return a list of delays [s]; plain numbers of many flows are not passed to functions."""
+    items = values.tolist() if isinstance(values, np.ndarray) and values.dtype == np.float64 else values
+    return [item if type(item) is float and 0.0 <= item < LONGEST_DELAY else as_delay(item, name) for item in items]
+
+
+def _flows_of(tables: Sequence[Any]) -> list[Flow]:
+    """Return the flows of tables.
+
+    Flows that differ only in their access delays, such as those of a dumbbell, are checked once.
+    """
+    flows: list[Flow] = []
+    alike: dict[str, Flow] = {}
+    for i, table in enumerate(tables):
+        delay = table.get("access_delay") if type(table) is dict else None
+        if type(delay) is not float or not 0.0 <= delay < LONGEST_DELAY:
+            flows.append(from_table(Flow, table, f"flows[{i}]"))
+            continue
+        others = repr({**table, "access_delay": None})
+        if (flow := alike.get(others)) is not None:
+            flows.append(flow._with_access_delay(delay))
+            continue
+        flows.append(from_table(Flow, table, f"flows[{i}]"))
+        if "..." not in others:  # an abbreviated array has the text of other arrays
+            alike[others] = flows[-1]
+    return flows
 
 
 def _ends_of(pairs: Any, n_links: int) -> Ends:

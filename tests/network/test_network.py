@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -195,3 +196,28 @@ def test_bad_values_get_one_line(build, message):
 def test_wrong_kinds_get_one_line(build, message):
     with pytest.raises(TypeError, match=message):
         build()
+
+
+def test_tables_that_differ_in_access_delays_give_the_flows_of_the_constructor() -> None:
+    shared = [{"route": [1, 0], "packet_size": 1500}, {"route": [0], "start": 2.0, "delayed_acks": [2, 0.1]}]
+    delays = [0.0, 0.25, 1e-3]
+    tables = [{**table, "access_delay": delay} for delay in delays for table in shared] + [{"route": [1]}]
+    network = Network.from_dict({"links": [{"capacity": 1e6}] * 2, "flows": tables})
+    assert network.flows == tuple(Flow(**table) for table in tables)
+    assert network.flows[2].access_delay == 0.25
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"priority": True}, r"priority .*True \(in flows\[2\]\)"),
+        ({"access_delay": -0.5}, r"access_delay must be >= 0 s, got -0.5 \(in flows\[2\]\)"),
+        ({"access_delay": math.nan}, r"access_delay .*nan \(in flows\[2\]\)"),
+        ({"access_delay": 2e6}, r"access_delay must be < 1e\+06 s.*\(in flows\[2\]\)"),
+        ({"route": [-1]}, r"route must be >= 0, got -1 \(in flows\[2\]\)"),
+    ],
+)
+def test_a_bad_table_like_others_is_refused_with_its_index(change: dict[str, Any], message: str) -> None:
+    flow = {"route": [0], "access_delay": 0.5, "priority": 1}
+    with pytest.raises((ValueError, TypeError), match=message):
+        Network.from_dict({"links": [{"capacity": 1e6}], "flows": [flow, flow, {**flow, **change}]})
