@@ -241,13 +241,13 @@ class ProtocolAssignment:
             if protocol is None:
                 which = f"flow {index}" if index < n else "the transfers of the workload"
                 raise ValueError(f"protocol flows must name {which} or {OTHERS!r}, got {', '.join(self.flows)}")
-        links = self._of_links(network, zip([*network.flows, *templates], runs, strict=True))
-        checked = set()
+        firsts: dict[Any, tuple[int, Flow, Protocol]] = {}  # flows that differ in protocol or links, with their indices
         for index, (flow, protocol) in enumerate(zip([*network.flows, *templates], runs, strict=True)):
-            key = (id(protocol), tuple(map(tuple, flow.routes)))
-            if key in checked:
-                continue
-            checked.add(key)
+            key = (id(protocol), flow.route, flow.reverse, flow.alternatives)
+            if key not in firsts:
+                firsts[key] = index, flow, protocol
+        links = self._of_links(network, [(flow, protocol) for _, flow, protocol in firsts.values()])
+        for index, flow, protocol in firsts.values():
             _check_signals(f"flow {index}" if index < n else "the transfers of the workload", flow, protocol, links)
         return Deployment(tuple(runs[:n]), tuple(runs[n:]), tuple(map(tuple, links)))
 
@@ -404,12 +404,8 @@ def _distinct(protocols: Iterable[Protocol]) -> list[Protocol]:
 def _routes_by_protocol(flows: Iterable[tuple[Flow, Protocol]]) -> dict[Protocol, set[int]]:
     """Return the links that the flows of each protocol cross."""
     crossed: dict[Protocol, set[int]] = {}
-    of_object: dict[int, set[int]] = {}  # the same sets by identity: the hash of a protocol reads all its parameters
     for flow, protocol in flows:
-        links = of_object.get(id(protocol))
-        if links is None:
-            links = of_object[id(protocol)] = crossed.setdefault(protocol, set())
-        links.update(*flow.routes, flow.reverse or ())
+        crossed.setdefault(protocol, set()).update(*flow.routes, flow.reverse or ())
     return crossed
 
 

@@ -223,7 +223,7 @@ def _engine(setup: Setup, scenario: Scenario, compiled: _Tables, words: Sequence
 
 def _begun(setup: Setup) -> NDArray[np.void]:
     """Return the state of flows that begin before time 0, with the addresses of records for `on_start`."""
-    begun = setup.begun.copy()
+    begun = copied(setup.begun)
     for part in setup.parts:
         if part.begun_flows is not None:
             which = part.flows < len(begun)
@@ -252,7 +252,7 @@ def _tables_with_hooks(setup: Setup) -> _Tables:
     """Return the tables of links and flows with the addresses of hooks and parameters, but not of records."""
     keep: list[object] = []
     reasons: dict[int, str] = {}
-    tables = {"links": setup.links.copy(), "flows": setup.flows.copy()}
+    tables = {"links": copied(setup.links), "flows": copied(setup.flows)}
     for part in setup.parts:
         for side, numbers, states, params, hooks in part.sides():
             names = _SIDES[side][0]

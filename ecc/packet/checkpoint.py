@@ -86,7 +86,7 @@ class Checkpoint:
         """
         refusal = f"{str(path)!r} is not a checkpoint, or is incomplete"
         check_regular(path, "checkpoint")
-        data = Path(path).read_bytes()
+        data = memoryview(Path(path).read_bytes())
         if hashlib.sha256(data[:-DIGEST]).digest() != data[-DIGEST:]:
             raise ValueError(refusal)
         try:
@@ -132,11 +132,13 @@ class Checkpoint:
         return {name[7:]: array for name, array in self.arrays.items() if name.startswith("engine_")}
 
 
-def _arrays(data: bytes) -> dict[str, NDArray[Any]]:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+def _arrays(data: memoryview) -> dict[str, NDArray[Any]]:
+    content = io.BytesIO(data)
+    with zipfile.ZipFile(content) as archive:
         if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
             raise ValueError("compressed arrays are refused: they could have any size")
-    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+    content.seek(0)
+    with np.load(content, allow_pickle=False) as file:
         return dict(file)
 
 

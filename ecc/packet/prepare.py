@@ -403,8 +403,10 @@ def _links_with_phases(flows: Sequence[Flow], table: NDArray[np.void]) -> list[i
     )
 
 
-def _route_entries(flow: Flow) -> tuple[int, ...]:
+def _route_entries(flow: Flow) -> Sequence[int]:
     """Return the routes of a flow in the format of the engines."""
+    if flow.reverse is None and not flow.alternatives:  # most of a hundred thousand flows
+        return flow.route
     lengths = tuple(len(route) for route in flow.alternatives)
     return (*flow.route, *(flow.reverse or ()), *lengths, *(link for route in flow.alternatives for link in route))
 
@@ -647,7 +649,7 @@ def _begun(
     waits = network.incidence @ (steady.queues / network.capacities)
     out = []
     for part in parts:
-        link_states, flow_states = part.link_states.copy(), part.flow_states.copy()
+        link_states, flow_states = copied(part.link_states), copied(part.flow_states)
         for row, router in enumerate(part.routers):
             link = int(at[router])
             through = network.incidence[:, link]
@@ -683,7 +685,7 @@ def _begun(
                 part,
                 link_states=link_states,
                 flow_states=flow_states,
-                begun_links=link_states.copy(),
+                begun_links=copied(link_states),
                 begun_flows=part.flow_states,
             )
         )
@@ -762,7 +764,7 @@ def _at_equilibrium(
         raise ValueError(
             f"start must be 'empty' if a link has no router of {name}, got 'equilibrium' (link {min(missing)})"
         )
-    link_states, flow_states = part.link_states.copy(), part.flow_states.copy()
+    link_states, flow_states = copied(part.link_states), copied(part.flow_states)
     for router, link in enumerate(at[part.routers]):
         through = crosses[:, link]
         if not through.any():
