@@ -53,6 +53,7 @@ _CLOSE = 1e-7  # relative to the gain: the first interval next to a crossing
 _BEGINS = 1e-3  # relative to the shortest interval: the shortest first one next to a crossing
 _MAX_MEMBERS = 4000  # members requested
 _MAX_PIECES = 1 << 14
+_BLOCK = 1 << 13  # entries of matrices that are examined at once: they fit into the cache
 _SMALL = 8  # states up to which the determinant is expanded
 _CANCELS = 1e-5  # relative to the moduli of its terms: below it, the matrix is used instead of the determinant
 _EPS = float(np.finfo(np.float64).eps)
@@ -265,27 +266,34 @@ def _apart_from_singular(corners: Complex, radius: Real) -> NDArray[np.bool_]:
         return np.asarray((spread * spread).sum(axis=(-2, -1)).max(axis=(0, 1)) < 0.99)
 
 
+def _tried(chord: _Chord, low: Real, h: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which pieces have no root of a member, in which no shorter piece can succeed, and where det P cancels."""
+    clear = _apart_from_zero if chord.c.shape[-1] == 1 else _apart_from_singular
+    slow = chord.longest * h <= 1.0
+    high: Real = np.asarray(low + h)
+    at_low, at_high = chord.values(low, slow), chord.values(high, slow)
+    corners = np.stack([at_low[0], at_low[0] + (h / 3.0) * at_low[1], at_high[0] - (h / 3.0) * at_high[1], at_high[0]])
+    # the rounding error of the ends of pieces is included in that of phases
+    good = clear(corners, chord.radius(high, slow) + h**4 / 384.0 * chord.remainder(high, slow))
+    none = np.zeros(len(low), bool)
+    if good.all() or not slow.all():
+        return good, none, none
+    hopeless = ~clear(corners[[0] * 4], chord.radius(low, slow))
+    size = np.tensordot(low[:, None] ** chord.powers, chord.max_c.sum(axis=1), axes=1)
+    lost = (np.abs(corners[0]).max(axis=0) < _CANCELS * size).all(axis=1)
+    return good, hopeless, lost
+
+
 def _fails(chord: _Chord, low: Real, h: float, min_length: float) -> tuple[Real, float, bool]:
     """Return pieces of the axis, of length h from `low`, that may have a root of a member; and if due to rounding."""
-    clear = _apart_from_zero if chord.c.shape[-1] == 1 else _apart_from_singular
+    block = max(_BLOCK // chord.c.shape[-1], 1)
     while True:
-        slow = chord.longest * h <= 1.0
-        high: Real = np.asarray(low + h)
-        at_low, at_high = chord.values(low, slow), chord.values(high, slow)
-        corners = np.stack(
-            [at_low[0], at_low[0] + (h / 3.0) * at_low[1], at_high[0] - (h / 3.0) * at_high[1], at_high[0]]
-        )
-        # the rounding error of the ends of pieces is included in that of phases
-        good = clear(corners, chord.radius(high, slow) + h**4 / 384.0 * chord.remainder(high, slow))
+        blocks = [_tried(chord, low[k : k + block], h) for k in range(0, len(low), block)]
+        good, hopeless, lost = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         if good.all():
             return low[:0], h, False
-        if slow.all():
-            radius = chord.radius(low, slow)
-            hopeless = ~clear(corners[[0] * 4], radius)
-            if hopeless.any():  # no shorter piece can succeed
-                size = np.tensordot(low[:, None] ** chord.powers, chord.max_c.sum(axis=1), axes=1)
-                lost = (np.abs(corners[0]).max(axis=0) < _CANCELS * size).all(axis=1)
-                return low[~good], h, bool(lost[hopeless].all())
+        if hopeless.any():
+            return low[~good], h, bool(lost[hopeless].all())
         low = low[~good]
         h *= 0.5
         if 2 * len(low) > _MAX_PIECES or h < min_length:
