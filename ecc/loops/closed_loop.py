@@ -144,12 +144,17 @@ def _linearize_halves(halves: ProtocolAssignment, network: Network, choice: Mode
     return linearize_marks(halves.deploy(network), network, choice.clocking or "ack", phases=ticks, updates=updates)
 
 
+_NO_TIMES = (
+    "its class has times = (); a class with a model declares its times, for example times = ('continuous', 'discrete')"
+)
+
+
 def _check_model(protocol: Protocol, choice: ModelChoice) -> None:
     """Refuse a protocol without linear models, a time that it does not have, and an unknown approximation."""
     if protocol.linear_refusal is not None:
         raise ValueError(f"{protocol.linear_refusal}; see the result of ecc.stability.analyze for alternatives")
     if choice.time not in protocol.times:
-        fix = f"time must be {' or '.join(map(repr, protocol.times))}" if protocol.times else "its class has times = ()"
+        fix = f"time must be {' or '.join(map(repr, protocol.times))}" if protocol.times else _NO_TIMES
         raise ValueError(f"{type(protocol).__name__} has no {choice.time} model: {fix}")
     reduced = choice.approximation
     if reduced is not None and (choice.time != "continuous" or reduced not in protocol.reductions):
