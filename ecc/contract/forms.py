@@ -151,7 +151,7 @@ class RoundMap(NamedTuple):
     ----------
     law : callable
         `law(state, p)`: all states after a round, given those before it. A plain function of a module, in the language
-        of laws: + - * /, comparisons, min, max, abs, exp, log and sqrt; it may call hooks.
+        of laws: + - * /, comparisons, min, max, abs, exp, log, sqrt and tanh; it may call hooks.
     state : tuple of float and int
         A fixed point of the law, or a state of a cycle. An int is a discrete state, for example a flag: it has no
         deviations, and must return with the orbit.

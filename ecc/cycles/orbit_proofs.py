@@ -155,8 +155,8 @@ def prove_orbit(
     ----------
     law : callable
         `law(state, p)`: all states after a round. A plain function in the language of laws: + - * /, powers,
-        comparisons, min, max, abs, and exp, log and sqrt of `ecc.laws.elementary`. Loops and `floor`, `int` are allowed
-        if they have the same result in the whole box.
+        comparisons, min, max, abs, and exp, log, sqrt and tanh of `ecc.laws.elementary`. Loops and `floor`, `int` are
+        allowed if they have the same result in the whole box.
     state : sequence of float and int
         State near the orbit, before its first round. An int is a discrete state, which must return exactly.
     p : object, optional

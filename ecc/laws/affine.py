@@ -83,6 +83,7 @@ def is_affine(law: Callable[..., float] | None, variables: Iterable[str], consta
         "exp": math.exp,
         "log": math.log,
         "sqrt": math.sqrt,
+        "tanh": math.tanh,
     }
     varied = set(variables)
     at = {name: _Affine() if name in varied else constants.get(name, 1.0) for name in law_arguments(law)}

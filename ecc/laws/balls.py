@@ -29,7 +29,9 @@ from ecc.laws.jets import rebind
 
 __all__ = ["BALLS", "LANGUAGE", "Ball", "as_arb", "on_balls", "with_balls"]
 
-LANGUAGE = "laws have + - * / **, comparisons, min, max, abs, floor, int, and exp, log and sqrt of ecc.laws.elementary"
+LANGUAGE = (
+    "laws have + - * / **, comparisons, min, max, abs, floor, int, and exp, log, sqrt and tanh of ecc.laws.elementary"
+)
 
 
 class Ball:
@@ -280,6 +282,11 @@ def _sqrt(x: Any) -> Ball:
     return ball._through(root, 0.5 / root)
 
 
+def _tanh(x: Any) -> Ball:
+    ball = _lift(x)
+    return ball._through(ball.value.tanh(), ball.value.sech() ** 2)
+
+
 def _smaller(a: Any, b: Any) -> Any:
     if not isinstance(a, Ball) and not isinstance(b, Ball):
         return min(a, b)
@@ -326,6 +333,7 @@ BALLS: Mapping[str, Callable[..., Any]] = {
     "exp": _exp,
     "log": _log,
     "sqrt": _sqrt,
+    "tanh": _tanh,
 }
 
 

@@ -93,6 +93,7 @@ def _equation(left_side: str, law: Callable[..., Any], protocol: Laws) -> sympy.
         "exp": sympy.exp,
         "log": sympy.log,
         "sqrt": sympy.sqrt,
+        "tanh": sympy.tanh,
     }
 
     def parameter(name: str, value: Any) -> Any:

@@ -21,7 +21,7 @@ _GREEK = frozenset(
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi"
     " omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega".split()
 )
-_FUNCTIONS = {"min": r"\min", "max": r"\max", "exp": r"\exp", "log": r"\ln", "float": "", "int": ""}
+_FUNCTIONS = {"min": r"\min", "max": r"\max", "exp": r"\exp", "log": r"\ln", "tanh": r"\tanh", "float": "", "int": ""}
 _RELATIONS = {ast.Lt: "<", ast.LtE: r"\le", ast.Gt: ">", ast.GtE: r"\ge", ast.Eq: "=", ast.NotEq: r"\ne"}
 _SUM, _PRODUCT, _UNARY, _ATOM = range(4)
 

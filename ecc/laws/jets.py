@@ -1,6 +1,6 @@
 """Jets: truncated Taylor numbers, to third order, which carry exact derivatives through a law.
 
-A law is evaluated on jets by rebinding its built-ins (`min`, `max`, `abs`, exp, log, sqrt) to the versions here, so
+A law is evaluated on jets by rebinding its functions (`min`, `max`, `abs`, exp, log, sqrt, tanh) to those here, so
 the text of the law stays plain Python. If a comparison is tied, the law is evaluated on either side of the point; if
 the two slopes differ, the derivative does not exist, which is reported instead of picking a side.
 """
@@ -159,6 +159,15 @@ def _sqrt(x: Jet | float) -> Jet:
     return _compose(x, taylor)
 
 
+def _tanh(x: Jet | float) -> Jet:
+    def taylor(v: float) -> tuple[float, float, float, float]:
+        t = math.tanh(v)
+        slope = 1.0 / math.cosh(v) ** 2 if abs(v) < 300.0 else 0.0  # 1 - t^2 without cancellation
+        return t, slope, -t * slope, slope * (t * t - slope / 2.0) * 2.0 / 3.0
+
+    return _compose(x, taylor)
+
+
 def _min(*values: Jet | float) -> Jet | float:
     best = values[0]
     for value in values[1:]:
@@ -180,6 +189,7 @@ JETS: Mapping[str, Callable[..., Any]] = {
     "exp": _exp,
     "log": _log,
     "sqrt": _sqrt,
+    "tanh": _tanh,
 }
 
 
@@ -483,7 +493,7 @@ def _outputs(
     return [value[0] for value in results], [value[1] for value in results]
 
 
-_LANGUAGE = "laws have + - * /, comparisons, min, max, abs, and exp, log and sqrt of ecc.laws.elementary"
+_LANGUAGE = "laws have + - * /, comparisons, min, max, abs, and exp, log, sqrt and tanh of ecc.laws.elementary"
 
 
 def _place(law: Callable[..., Any]) -> str:

@@ -14,7 +14,15 @@ from ecc.errors import UndecidedError
 from ecc.laws.balls import BALLS, Ball, on_balls, with_balls
 from ecc.laws.elementary import exp, log, sqrt
 
-HIGH = {"min": min, "max": max, "abs": abs, "exp": mpmath.exp, "log": mpmath.log, "sqrt": mpmath.sqrt}
+HIGH = {
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "exp": mpmath.exp,
+    "log": mpmath.log,
+    "sqrt": mpmath.sqrt,
+    "tanh": mpmath.tanh,
+}
 
 
 @st.composite
@@ -34,6 +42,7 @@ def laws(draw, depth=3):
         lambda x, y, names: names["exp"](-(b(x, y, names) ** 2)),
         lambda x, y, names: names["log"](1.0 + a(x, y, names) ** 2),
         lambda x, y, names: names["sqrt"](1.5 + a(x, y, names) ** 2),
+        lambda x, y, names: names["tanh"](a(x, y, names)),
         lambda x, y, names: (1.25 + a(x, y, names) ** 2) ** 0.75,
         lambda x, y, names: names["abs"](a(x, y, names)),
         lambda x, y, names: names["min"](a(x, y, names), b(x, y, names)),

@@ -5,7 +5,7 @@ import pytest
 
 from ecc.errors import LinearizationError
 from ecc.laws.arguments import value_of
-from ecc.laws.elementary import exp, log, sqrt
+from ecc.laws.elementary import exp, log, sqrt, tanh
 from ecc.laws.jets import derivatives, gradient, jacobian
 from ecc.models import vivace
 
@@ -27,6 +27,8 @@ def helper(x):
         ),
         (lambda x: log(x), 2.0, (math.log(2.0), 0.5, -0.25, 0.25)),
         (lambda x: sqrt(x), 4.0, (2.0, 0.25, -1 / 32, 3 / 256)),
+        (lambda x: tanh(x), log(2.0), (0.6, 0.64, -0.768, -0.8192 + 0.9216)),
+        (lambda x: tanh(x), 400.0, (1.0, 0.0, 0.0, 0.0)),
         (lambda x: max(x, 1.0) + min(5.0 * x, x), 3.0, (6.0, 2.0, 0.0, 0.0)),
         (lambda x: abs(-x), 3.0, (3.0, 1.0, 0.0, 0.0)),
         (lambda x: x**3, 2.0, (8.0, 12.0, 12.0, 6.0)),
@@ -90,7 +92,7 @@ def test_a_law_that_returns_no_number_is_named(law, got):
     ("law", "error", "message"),
     [
         (lambda x: math.exp(x), TypeError, r"\(test_jets.py:\d+\) cannot be differentiated: must be real"),
-        (lambda x: x // 2.0, TypeError, "cannot be differentiated: .* exp, log and sqrt of ecc.laws"),
+        (lambda x: x // 2.0, TypeError, "cannot be differentiated: .* exp, log, sqrt and tanh of ecc.laws"),
         (lambda x: x + SimpleNamespace().alfa, TypeError, "cannot be differentiated: .* no attribute 'alfa'"),
         (lambda x: 1.0 / (x - 2.0), LinearizationError, r"\(test_jets.py:\d+\) fails at the equilibrium: "),
         (lambda x: x * float("nan"), LinearizationError, r"\(test_jets.py:\d+\) is nan at the equilibrium"),
