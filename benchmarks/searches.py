@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import ecc
-from ecc.linear import argument_principle, black_box_family
+from ecc.linear import argument_principle, black_box_family, systems
 from ecc.linear.empty_queue import empty_queue_bound
 from ecc.loops.marked_equations import MarkedLoop
-from ecc.models import CUBIC, DCTCP, RCP
+from ecc.models import CUBIC, DCTCP, RCP, XCP
 from ecc.queues import PI2, RampMarking
 from ecc.stability import gains
 
@@ -25,6 +25,7 @@ COUNTED = [
     (gains, "linearize", "models"),
     (MarkedLoop, "moves", "evaluations"),
     (argument_principle, "count_right", "root counts"),
+    (systems, "unstable_roots", "root counts by a border"),
     (black_box_family, "unstable_of", "root counts of members"),
 ]
 
@@ -61,6 +62,11 @@ def search(protocol: Any, network: ecc.Network, parameter: str, time: str = "con
     return lambda: gains.critical_gain(protocol, network, parameter, time)
 
 
+def spread(number: int) -> ecc.Network:
+    """Return a link with flows of different RTTs from 20 to 200 ms."""
+    return ecc.Network.dumbbell("1 Gb/s", [0.02 + 0.18 * i / (number - 1) for i in range(number)])
+
+
 def main() -> None:
     """Print one line per search."""
     wide = {rtt: ecc.Network.dumbbell("1 Gb/s", ["100 ms", rtt]) for rtt in ("1 s", "10 s", "100 s")}
@@ -71,6 +77,7 @@ def main() -> None:
             f"RCP, RTTs 100 ms and {rtt}, discrete": search(RCP(), net, "alpha", "discrete")
             for rtt, net in wide.items()
         },
+        **{f"XCP, {number:,} different RTTs": search(XCP(), spread(number), "alpha") for number in (20, 80, 320, 1000)},
         "empty queue, RTTs 100 ms and 1000 s": lambda: empty_queue_bound(0.4, [0.1, 1000.0]),
     }
     ecc.linearize(RCP(), TEN)  # imports

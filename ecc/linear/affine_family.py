@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from itertools import accumulate
 from math import inf, isfinite, pi
+from typing import Protocol
 
 import numpy as np
 
@@ -27,7 +28,17 @@ from ecc.linear.characteristic import Real, Terms, align, determinant
 from ecc.linear.exact_pair import AxisSum, affine_sums
 from ecc.linear.imaginary_axis import AxisPair, Crossing, Pair, SumPair, boundary_crossings
 
-__all__ = ["NEGATIVE", "SAMPLES", "Affine", "follow", "lost_at", "recounted", "runs_negative", "unstable_roots"]
+__all__ = [
+    "NEGATIVE",
+    "SAMPLES",
+    "Affine",
+    "AffineForm",
+    "follow",
+    "lost_at",
+    "recounted",
+    "runs_negative",
+    "unstable_roots",
+]
 
 SAMPLES = (0.25, 0.5, 1.0)
 """Shares of a gain at which members determine an affine form."""
@@ -132,6 +143,16 @@ class Affine:
             gain *= 2.0
         return gain
 
+    @property
+    def sampled(self) -> bool:
+        """True if time is in steps."""
+        return self.base.sampled
+
+    @property
+    def is_constant(self) -> bool:
+        """True if no member depends on the gain."""
+        return not np.any(self.rise.constant) and not np.any(self.rise.slope)
+
     @cached_property
     def _sums(self) -> tuple[AxisSum, AxisSum] | None:
         return affine_sums(self.base, self.rise)
@@ -231,10 +252,25 @@ def lost_at(start: int, crossings: list[Crossing]) -> int | None:
     return None
 
 
-def follow(affine: Affine, maximum: float) -> Found:
+class AffineForm(Protocol):
+    """A form of a family with a determinant that is affine in the gain; members as in `Affine`."""
+
+    @property
+    def sampled(self) -> bool: ...
+    @property
+    def is_constant(self) -> bool: ...
+    @property
+    def first_span(self) -> float: ...
+    def count(self, gain: float) -> int: ...
+    def reach(self, gain: float) -> float: ...
+    def pair(self, gain: float) -> AxisPair: ...
+    def up_to(self, gain: float) -> list[Crossing]: ...
+
+
+def follow(affine: AffineForm, maximum: float) -> Found:
     """Return the unstable roots as the gain tends to 0, the crossings, and the gain up to which they are complete."""
     span = min(affine.first_span, maximum)
-    if not np.any(affine.rise.constant) and not np.any(affine.rise.slope):
+    if affine.is_constant:
         return affine.count(span), [], maximum
     start, crossings, complete, too_far = 0, list[Crossing](), 0.0, inf
     limit = min(maximum, _RECOUNTED * affine.first_span)
@@ -253,7 +289,7 @@ def follow(affine: Affine, maximum: float) -> Found:
                 return start, [], 0.0
             continue
         crossings = more
-        complete = inf if affine.base.sampled else span
+        complete = inf if affine.sampled else span
         start = affine.count(0.5 * (crossings[0].gain if crossings else span))
         crossings = recounted(affine.count, start, crossings, complete, limit)
         at = lost_at(start, crossings)

@@ -21,7 +21,16 @@ from numpy.typing import NDArray
 from ecc.linear.characteristic import Characteristic, Complex, Real, determinant, evaluate_grid, inverse, product
 from ecc.linear.newton_iteration import newton_steps
 
-__all__ = ["Count", "Evaluation", "count_right", "first_limit", "first_pieces", "is_affordable", "max_pieces"]
+__all__ = [
+    "Count",
+    "Evaluation",
+    "count_right",
+    "first_limit",
+    "first_pieces",
+    "hermite_piece",
+    "is_affordable",
+    "max_pieces",
+]
 
 _EPS = float(np.finfo(np.float64).eps)
 _MAX_PIECES = 1 << 20  # divided by the number of states
@@ -187,7 +196,7 @@ def _follow(
     waiting: list[tuple[Real, Real, Evaluation, Evaluation]] = []
     while True:
         bound = ch.fourth_derivative(sigma, np.hypot(sigma, ends)) * ((ends - starts) ** 4 / 384.0)[:, None, None]
-        radius, turn = _piece(low, high, ends - starts, bound)
+        radius, turn = hermite_piece(low, high, ends - starts, bound)
         fails = ~(radius < limit)
         change += float(turn[~fails].sum())
         if fails.any():
@@ -252,7 +261,7 @@ def _singular(node: Evaluation, limit: float) -> NDArray[np.bool_]:
         return np.asarray(~((spread * spread).sum(axis=(1, 2)) < limit * limit))
 
 
-def _piece(low: Evaluation, high: Evaluation, length: Real, bound: Real) -> tuple[Real, Real]:
+def hermite_piece(low: Evaluation, high: Evaluation, length: Real, bound: Real) -> tuple[Real, Real]:
     """Return the radius about the identity of each piece, and the change of arg det P, valid if the radius is small."""
     n = low[0].shape[-1]
     h = (length / 3.0)[:, None, None]

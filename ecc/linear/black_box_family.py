@@ -10,7 +10,6 @@ from scipy.optimize import brentq, minimize_scalar
 
 from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.argument_principle import first_pieces
-from ecc.linear.certificate import unstable
 from ecc.linear.characteristic import Terms
 from ecc.linear.gain_intervals import REFUSED, Cover
 from ecc.linear.imaginary_axis import Crossing
@@ -60,7 +59,7 @@ def nearest_taken(family: Family, allowed: float, refused: float) -> float:
 
 
 def unstable_of(system: LinearSystem) -> int:
-    return sum(multiplicity * unstable(part.characteristic_matrix) for part, multiplicity in system.blocks)
+    return system._unstable_roots
 
 
 def _gaps(gains: Sequence[float]) -> list[tuple[float, float]]:

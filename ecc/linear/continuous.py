@@ -13,7 +13,9 @@ from scipy.optimize import brentq
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import quantity_text
+from ecc.linear.bordered import Entries
 from ecc.linear.characteristic import Complex, Rational, Real, Terms, identity, rounded
+from ecc.linear.exact_pair import MAX_STATES
 from ecc.linear.loops import ClosedLoop
 from ecc.linear.neutral import largest_radius
 from ecc.linear.systems import merge, rational_sums, read_delays, read_matrices, read_notes
@@ -91,6 +93,28 @@ class DelaySystem(ClosedLoop):
         if np.any(self.neutral_delays == 0.0) and np.linalg.cond(self._leading) > 1e14:
             raise ValueError("I + E of delay 0 must be regular, got a singular matrix: x' is not determined")
         self._check_opened()
+
+    @classmethod
+    def _of_entries(cls, entries: Entries, *, opened: DelaySystem | None, notes: Iterable[str] = ()) -> DelaySystem:
+        """Return the retarded system of some entries, without its matrices until they are read."""
+        system = object.__new__(cls)
+        n = entries.n_states
+        system.__dict__.update(
+            _given_entries=entries,
+            _given=None,
+            _own_notes=read_notes(notes),
+            opened=opened,
+            neutral=np.zeros((0, n, n)),
+            neutral_delays=np.zeros(0),
+        )
+        system._check_opened()
+        return system
+
+    def _find_entries(self) -> Entries | None:
+        if len(self.neutral) or self._given is not None or self.size <= MAX_STATES:
+            return None
+        k, row, column = np.nonzero(self.matrices)
+        return Entries(row, column, self.delays[k], self.matrices[k, row, column], self.size, 0)
 
     @property
     def _leading(self) -> Real:

@@ -25,10 +25,10 @@ from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import Complex, Real, Terms
 from ecc.linear.quasipolynomial import expanded
 
-__all__ = ["AxisSum", "Bounded", "Form", "Zero", "affine_sums", "bits", "modulus", "phase", "resolve"]
+__all__ = ["MAX_STATES", "AxisSum", "Bounded", "Form", "Zero", "affine_sums", "bits", "modulus", "phase", "resolve"]
 
 _EPS = float(np.finfo(np.float64).eps)
-_MAX_STATES = 8  # states up to which a determinant is expanded
+MAX_STATES = 8  # states up to which a determinant is expanded
 _EFFORT = 0.1  # share of the products that an expansion may take
 _BITS = 256
 _NARROWEST = 2.0**-100  # shortest piece, relative to the frequency
@@ -167,7 +167,7 @@ class AxisSum:
 def affine_sums(base: Terms, rise: Terms) -> tuple[AxisSum, AxisSum] | None:
     """Return F0 and F1 of det(base + g rise) = F0 + g F1; None if they have too many terms."""
     n, sampled = base.constant.shape[1], base.sampled
-    if n > _MAX_STATES:
+    if n > MAX_STATES:
         return None
 
     def tables(shares: int) -> list[tuple[list[Any], Any]]:
@@ -262,8 +262,11 @@ class Bounded:
         self.form, self.f0, self.f1 = form, f0, f1
         self.evaluations = 0
 
-    def errors(self, omega: Real) -> Real3:
-        """Return bounds on the fourth derivative up to frequencies, on rounding in floating point, and on the terms."""
+    def errors(self, low: Real, omega: Real) -> Real3:
+        """Return bounds on the fourth derivative on pieces, on rounding in floating point, and on the terms.
+
+        They hold from 0 to the upper ends `omega`.
+        """
         m0, m1 = self.f0.bounds(omega), self.f1.bounds(omega)
         if self.form is phase:
             fourth = sum(comb(4, i) * m0[i] * m1[4 - i] for i in range(5))
@@ -286,7 +289,11 @@ def _piece(bound: Bounded, low: Any, high: Any, a: tuple[Any, Any], b: tuple[Any
     from flint import arb
 
     h = high - low
-    error = arb(float(bound.errors(np.array([float(high) * (1.0 + 1e-12)]))[0][0]) * (1.0 + 1e-9)) * h**4 / 384
+    error = (
+        arb(float(bound.errors(np.array([float(low)]), np.array([float(high) * (1.0 + 1e-12)]))[0][0]) * (1.0 + 1e-9))
+        * h**4
+        / 384
+    )
     bezier = [a[0], a[0] + h / 3 * a[1], b[0] - h / 3 * b[1], b[0]]
     apart = all(x > error for x in bezier) or all(x < -error for x in bezier)
     rise = [y - x for x, y in zip(bezier, bezier[1:], strict=False)]
@@ -339,7 +346,7 @@ def resolve(bound: Bounded, low: float, high: float) -> list[Zero]:
                 joined.append(piece)
         zeros += [Zero(((a + b) / 2).mid(), int(y > 0) - int(x > 0)) for a, b, x, y in joined]
         if not zeros and smallest is not None:
-            noise = _NOISE * float(bound.errors(np.array([float(smallest[0])]))[2][0])
+            noise = _NOISE * float(bound.errors(np.zeros(1), np.array([float(smallest[0])]))[2][0])
             dips = all(abs(at[0]) > 2 * smallest[1] for at in ends)  # does not just fall toward w = 0 or pi
             if dips and smallest[1] < noise:
                 zeros.append(Zero(smallest[0], 0))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from math import ceil, pi
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,11 @@ __all__ = [
     "AxisPair",
     "Crossing",
     "Pair",
+    "ProvenPair",
     "Real3",
     "SumPair",
     "boundary_crossings",
+    "determinants",
     "isolate",
     "joined_zeros",
     "refine",
@@ -108,15 +110,15 @@ class Pair:
         return out
 
     def _functions(self, low: tuple[Complex, Complex], other: tuple[Complex, Complex]) -> tuple[Complex, ...]:
-        f0, d0 = _determinants(*low)
+        f0, d0 = determinants(*low)
         if self.exchanges:
             mixed = zip(self._exchange(low[0], other[0]), self._exchange(low[1], other[1]), strict=True)
-            parts = [_determinants(value, slope) for value, slope in mixed]
+            parts = [determinants(value, slope) for value, slope in mixed]
             f1, d1 = (sum((part[i] for part in parts[1:]), start=parts[0][i]) for i in (0, 1))
             if self.weight != 1.0:
                 f1, d1 = (self.weight * x + (self.weight - 1.0) * y for x, y in ((f1, f0), (d1, d0)))
             return f0, d0, f1 / self.span, d1 / self.span
-        f1, d1 = _determinants(*other)
+        f1, d1 = determinants(*other)
         return f0, d0, (self.weight * f1 - f0) / self.span, (self.weight * d1 - d0) / self.span
 
     def at(self, omega: Real) -> tuple[Complex, ...]:
@@ -146,7 +148,7 @@ class Pair:
         return np.asarray(np.abs((f0 * np.conj(f1)).imag) > noise)
 
 
-def _determinants(value: Complex, slope: Complex) -> tuple[Complex, Complex]:
+def determinants(value: Complex, slope: Complex) -> tuple[Complex, Complex]:
     """Return det P and its derivative in w."""
     return determinant(value), 1j * np.einsum("pij,pji->p", adjugate(value), slope)
 
@@ -175,12 +177,46 @@ class SumPair:
         """Return the same on a uniform grid, faster."""
         return *self.f0.on_grid(start, step, count), *self.f1.on_grid(start, step, count)
 
+    def noises(self, omega: Real) -> tuple[Real, Real]:
+        """Return bounds on the errors of F0 and F1 in floating point."""
+        return self.f0.noise(omega), self.f1.noise(omega)
 
-AxisPair = Pair | SumPair
+    @cached_property
+    def _bound(self) -> Bounded:
+        return Bounded(phase, self.f0, self.f1)
+
+    def errors(self, low: Real, high: Real) -> Real3:
+        """Return bounds on the fourth derivative of Im(F0 conj F1) on pieces, on rounding, and on its terms."""
+        return self._bound.errors(low, high)
+
+    def doubtful_crossings(self, low: Real, high: Real) -> list[Crossing]:
+        """Return the crossings in pieces that are undecided due to rounding, in balls."""
+        return resolved_crossings(self._bound, low, high)
+
+
+class ProvenPair(Protocol):
+    """Two functions on the axis with proven errors; members as in `SumPair`."""
+
+    sampled: bool
+    order: int
+    span: float
+
+    @property
+    def band(self) -> float: ...
+    def at(self, omega: Real) -> tuple[Complex, ...]: ...
+    def on_grid(self, start: float, step: float, count: int) -> tuple[Complex, ...]: ...
+    def noises(self, omega: Real) -> tuple[Real, Real]: ...
+    def errors(self, low: Real, high: Real) -> Real3: ...
+    def doubtful_crossings(self, low: Real, high: Real) -> list[Crossing]: ...
+
+
 Real3 = tuple[Real, Real, Real]
+AxisPair = Pair | ProvenPair
 
 
-def isolate(pair: AxisPair, form: Callable[..., Real3], top: float, bound: Bounded | None = None) -> tuple[Real, ...]:
+def isolate(
+    pair: AxisPair, form: Callable[..., Real3], top: float, bound: Bounded | ProvenPair | None = None
+) -> tuple[Real, ...]:
     """Return pieces of (0, top) with one zero each of a real function of the frequency, without zeros at 0 and pi.
 
     Parameters
@@ -191,7 +227,7 @@ def isolate(pair: AxisPair, form: Callable[..., Real3], top: float, bound: Bound
         Function from F0, F0', F1, F1' to (value, derivative in w, size of its terms).
     top : float
         Highest frequency, rad/s or rad/step.
-    bound : Bounded, optional
+    bound : Bounded or ProvenPair, optional
         Proven bounds on the function.
 
     Returns
@@ -241,7 +277,7 @@ def isolate(pair: AxisPair, form: Callable[..., Real3], top: float, bound: Bound
             error = (h * rate) ** 4 / 256.0 * np.maximum(low[3], high[3])
             noise = np.zeros_like(h)
         else:
-            fourth, noise, _ = bound.errors(high[0])
+            fourth, noise, _ = bound.errors(low[0], high[0])
             error = h**4 / 384.0 * fourth
         bezier = np.stack([low[1], low[1] + h / 3.0 * low[2], high[1] - h / 3.0 * high[2], high[1]])
         apart = (bezier.min(axis=0) > error + noise) | (bezier.max(axis=0) < -error - noise)
@@ -318,9 +354,9 @@ def _gains(pair: AxisPair, omega: Real, rises: NDArray[np.bool_] | None = None) 
         good = (np.abs(dw) < 1e-9 * omega) & (np.abs(dg) < 1e-9 * np.abs(gain))
         speed = (-1j * f1 / along).real
     gain, omega = np.where(good, gain + dg, gain), np.where(good, omega + dw, omega)
-    if isinstance(pair, SumPair):  # F0 = 0 is not a crossing at a gain > 0
+    if not isinstance(pair, Pair):  # F0 = 0 is not a crossing at a gain > 0
         with np.errstate(divide="ignore"):  # nor is F1 = 0 to rounding
-            min_gain = pair.f0.noise(omega) / np.abs(f1)
+            min_gain = pair.noises(omega)[0] / np.abs(f1)
     else:
         min_gain = np.full_like(gain, 1e-13 * pair.span)
     if rises is None:
@@ -336,8 +372,8 @@ def _at_ends(pair: AxisPair) -> list[Crossing]:
     out = []
     for omega in (0.0, pi) if pair.sampled else (0.0,):
         f0, d0, f1, d1 = (complex(x[0]) for x in pair.at(np.array([omega])))
-        if isinstance(pair, SumPair):
-            zero = [float(f.noise(np.array([omega]))[0]) for f in (pair.f0, pair.f1)]
+        if not isinstance(pair, Pair):
+            zero = [float(noise[0]) for noise in pair.noises(np.array([omega]))]
         else:
             zero = [1e-13 * pair.span * abs(f1), 0.0 if pair.exchanges else 1e-14 * abs(f0) / pair.span]
         if abs(f0) <= zero[0] or abs(f1) <= zero[1]:
@@ -352,18 +388,17 @@ def _at_ends(pair: AxisPair) -> list[Crossing]:
 def boundary_crossings(pair: AxisPair, top: float) -> list[Crossing]:
     """Return all (g, w) with F0 + g F1 = 0, g > 0 and 0 <= w <= top, by increasing gain; with pi for sampled systems.
 
-    For a `SumPair` the list is complete, with proven errors. It includes pairs that floating point cannot separate, and
-    roots that touch the boundary without a crossing, or may do so within the rounding of the coefficients. Their change
-    is 0.
+    For a `ProvenPair` the list is complete, with proven errors. It includes pairs that floating point cannot separate,
+    and roots that touch the boundary without a crossing, or may do so within the rounding of the coefficients. Their
+    change is 0.
     """
     out = _at_ends(pair)
     if top > 0.0:
-        if isinstance(pair, SumPair):
-            bound = Bounded(phase, pair.f0, pair.f1)
-            low, high, *doubtful = isolate(pair, _phase, top, bound)
+        if not isinstance(pair, Pair):
+            low, high, *doubtful = isolate(pair, _phase, top, pair)
             rises = _phase(*pair.at(low))[0] <= 0.0
             gains, omega, change = _gains(pair, refine(pair, _phase, low, high), rises)
-            out += resolved_crossings(bound, *doubtful)
+            out += pair.doubtful_crossings(*doubtful)
         else:
             low, high = isolate(pair, _phase, top)
             width = high - low  # near 0 and pi, at which the function vanishes, rounding creates zeros

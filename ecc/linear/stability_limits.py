@@ -29,8 +29,10 @@ from ecc._support.reports import ProgressCallback, Reporter
 from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.affine_family import NEGATIVE, SAMPLES, Affine, follow, lost_at, runs_negative
 from ecc.linear.black_box_family import Family, Found, Scan, checked, nearest_taken, unstable_of
+from ecc.linear.bordered_family import BorderedAffine
 from ecc.linear.characteristic import Terms
 from ecc.linear.delay_family import SHARES, DelayForm
+from ecc.linear.exact_pair import MAX_STATES
 from ecc.linear.gain_intervals import REFUSED
 from ecc.linear.imaginary_axis import Crossing
 from ecc.linear.systems import LinearSystem, components, reachable
@@ -242,20 +244,66 @@ class _Group:
         terms, rows = member.terms(), self.states[:, None]
         return terms._replace(constant=terms.constant[:, rows, self.states], slope=terms.slope[:, rows, self.states])
 
+    def has_member(self, member: LinearSystem, gain: float) -> bool:
+        """Return whether a member agrees with the inferred form, if there is one."""
+        return self.form is None or self.form.agrees(self.terms(member), gain)
+
     def again(self, family: Family, maximum: float) -> None:
         """Infer the form again from members near its boundary, at which entries small against 1 are more accurate."""
-        if self.claim is None or self.claim[0] > 0 or not isinstance(self.form, Affine):
+        gain = _far_boundary(self.claim)
+        if gain is None or not isinstance(self.form, Affine):
             return
-        at = lost_at(0, self.claim[1])
-        if at is None or 0.1 < self.claim[1][at].gain < 10.0:
-            return
-        gain = self.claim[1][at].gain
         try:
             affine = Affine.detect([self.terms(family(gain * share)) for share in SAMPLES], gain)
         except (*REFUSED, IndexError):  # too far, or with other states: members are compared later
             return
         if affine is not None and affine.agrees(self.first, self.gain):
             self.form, self.claim = affine, follow(affine, maximum)
+
+
+class _Bordered:
+    """All states of a family with a border, and the claim of its affine form."""
+
+    def __init__(self, form: BorderedAffine, maximum: float) -> None:
+        self.form = form
+        self.claim: Found | None = follow(form, maximum)
+
+    @staticmethod
+    def of(members: Sequence[LinearSystem], gain: float, maximum: float) -> _Bordered | None:
+        """Return the group of all states if the members have a border and more states than exact determinants."""
+        entries = [member._entries for member in members if member.size > MAX_STATES]
+        known = [e for e in entries if e is not None]
+        if len(known) < len(members):
+            return None
+        form = BorderedAffine.detect(known, gain)
+        try:
+            return None if form is None else _Bordered(form, maximum)
+        except (ConvergenceError, UndecidedError):  # blocks with roots on the boundary, or too long an axis
+            return None
+
+    def has_member(self, member: LinearSystem, gain: float) -> bool:
+        """Return whether a member agrees with the inferred form."""
+        return member._entries is not None and self.form.agrees(member._entries, gain)
+
+    def again(self, family: Family, maximum: float) -> None:
+        """Infer the form again from members near its boundary, at which entries small against 1 are more accurate."""
+        gain = _far_boundary(self.claim)
+        if gain is None:
+            return
+        try:
+            nearer = _Bordered.of([family(gain * share) for share in SAMPLES], gain, maximum)
+        except REFUSED:
+            return
+        if nearer is not None:
+            self.form, self.claim = nearer.form, nearer.claim
+
+
+def _far_boundary(claim: Found | None) -> float | None:
+    """Return the gain at which stability is first lost if it is not near 1."""
+    at = None if claim is None or claim[0] > 0 else lost_at(0, claim[1])
+    if claim is None or at is None or 0.1 < claim[1][at].gain < 10.0:
+        return None
+    return claim[1][at].gain
 
 
 class _Search:
@@ -287,8 +335,13 @@ class _Search:
         self.gain = gain
         if len({member.size for member in members}) > 1:
             return self._alone(_mesh((0, [], inf), maximum, self.also, self.near))
-        reach = reachable(np.any([member._pattern for member in members], axis=0))
-        groups = [_Group(states, family, members, gain, maximum) for states in components(reach)]
+        bordered, reach = _Bordered.of(members, gain, maximum), None
+        groups: list[_Group] | list[_Bordered]
+        if bordered is not None:
+            groups = [bordered]
+        else:
+            reach = reachable(np.any([member._pattern for member in members], axis=0))
+            groups = [_Group(states, family, members, gain, maximum) for states in components(reach)]
         for group in groups:
             group.again(family, maximum)
         claim = _together([group.claim for group in groups if group.claim is not None])
@@ -299,7 +352,7 @@ class _Search:
         claim = _from(self.begins, claim)
         try:
             for group in groups:
-                if group.claim is None:
+                if group.claim is None and isinstance(group, _Group) and reach is not None:
                     part = partial(_part, family, reach, group.states)
                     claim = _together([claim, self._scanned(part, [g for g in gains if g <= end])])
         except _Recoupled:
@@ -391,11 +444,11 @@ def _mesh(claim: Found, maximum: float, also: Sequence[float], near: float) -> l
 
 
 def _agreement(
-    family: Family, reach: NDArray[np.bool_], groups: Sequence[_Group], gains: Sequence[float]
+    family: Family, reach: NDArray[np.bool_] | None, groups: Sequence[_Group | _Bordered], gains: Sequence[float]
 ) -> tuple[float, bool, float]:
     """Return the gain up to which members have the inferred forms, whether that is all allowed gains, and the first
     allowed gain."""
-    solved = [(group, group.form) for group in groups if group.form is not None]
+    solved = [group for group in groups if group.form is not None]
     if not solved:
         return gains[-1], True, 0.0
     end = refused = begins = 0.0
@@ -409,9 +462,9 @@ def _agreement(
             return nearest_taken(family, end, gain), True, begins
         if end == 0.0 < refused:
             begins = nearest_taken(family, gain, refused)
-        if system.size != len(reach) or np.any(system._pattern & ~reach):
+        if reach is not None and (system.size != len(reach) or np.any(system._pattern & ~reach)):
             return end, False, begins
-        if not all(form.agrees(group.terms(system), gain) for group, form in solved):
+        if not all(group.has_member(system, gain) for group in solved):
             return end, False, begins
         end = gain
     return end, True, begins

@@ -16,8 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import first_notes, html_table, quantity_text
 from ecc.errors import UndecidedError
-from ecc.linear.certificate import Certificate, certify_blocks, decide
+from ecc.linear.bordered import MAX_DENSE, Bordered, Entries, dense, dense_bytes, partition, unstable_roots
+from ecc.linear.certificate import Certificate, certify_blocks, decide, unstable
 from ecc.linear.characteristic import Characteristic, Complex, Rational, Real, Terms, align
+from ecc.linear.exact_pair import MAX_STATES
 from ecc.linear.rootfinding import rightmost, starts
 from ecc.linear.switched import Switched
 
@@ -172,6 +174,52 @@ class LinearSystem(metaclass=ABCMeta):
     _given: tuple[Real, ...] | None
     """Matrices and delays as passed to the constructor, if adding up those of equal delay has to round."""
 
+    def __getattr__(self, name: str) -> Any:
+        """Return the matrices or delays of a system given by its entries, computed when they are first read."""
+        if name not in ("matrices", "delays") or "_given_entries" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        matrices, delays, _ = merge(*map(np.asarray, dense(self._given_entries)))
+        self.__dict__.update(matrices=matrices, delays=delays)
+        return self.__dict__[name]
+
+    @cached_property
+    def _entries(self) -> Entries | None:
+        """The entries of the matrices, with signals if the model has some; None for other forms of systems."""
+        return self.__dict__.get("_given_entries") or self._find_entries()
+
+    def _find_entries(self) -> Entries | None:
+        """Return the entries of the matrices, None if the system is not x' = sum of delayed states."""
+        return None
+
+    @cached_property
+    def _bordered(self) -> Bordered | None:
+        """The system by the border of its matrix, if it has one and too many states for exact determinants."""
+        entries = self._entries
+        if entries is None or entries.n_states <= MAX_STATES:
+            return None
+        parts = partition(entries)
+        return None if parts is None else Bordered(entries, parts)
+
+    @cached_property
+    def _unstable_roots(self) -> int:
+        """The number of unstable roots, with long delays a lower bound; roots on the boundary itself count.
+
+        Raises UndecidedError if neither the absence nor the existence of an unstable root is proven.
+        """
+        if self._bordered is not None:
+            try:
+                return unstable_roots(self._bordered)
+            except UndecidedError:
+                if not self._is_small:
+                    raise
+        return sum(multiplicity * unstable(part.characteristic_matrix) for part, multiplicity in self.blocks)
+
+    @property
+    def _is_small(self) -> bool:
+        """True if the matrices of all delays fit into memory."""
+        entries = self.__dict__.get("_given_entries")
+        return entries is None or dense_bytes(entries) <= MAX_DENSE
+
     @abstractmethod
     def terms(self) -> Terms:
         """Return B_k and E_j of the characteristic matrix, with the identity in front of the highest term."""
@@ -216,7 +264,8 @@ class LinearSystem(metaclass=ABCMeta):
     @property
     def size(self) -> int:
         """Number of states n."""
-        return int(self.matrices.shape[1])
+        entries = self.__dict__.get("_given_entries")
+        return int(self.matrices.shape[1]) if entries is None else entries.n_states
 
     @property
     def has_signed_queue(self) -> bool:
@@ -369,6 +418,12 @@ class LinearSystem(metaclass=ABCMeta):
     @cached_property
     def _decision(self) -> tuple[str, str]:
         """The verdict, and the reason if it is "undecided"."""
+        if self._bordered is not None:
+            try:
+                return "unstable" if unstable_roots(self._bordered) > 0 else "stable", ""
+            except UndecidedError as error:
+                if not self._is_small:
+                    return "undecided", str(error)
         return decide(part.characteristic_matrix for part, _ in self.blocks)
 
     def open_loop(self, s: ArrayLike) -> Complex:

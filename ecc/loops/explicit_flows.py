@@ -9,6 +9,7 @@ from math import ceil, floor
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem, SampledSystem
@@ -16,11 +17,11 @@ from ecc.loops.explicit_derivatives import Linearization, steps_of
 from ecc.loops.explicit_terms import (
     CUT_AT_SOURCES,
     FEEDBACK,
-    MAX_KINDS,
+    MAX_SIGNALED,
     Terms,
-    delay_system,
     refuse_passing_on,
     sampled_system,
+    signaled_system,
     with_differences_if_stable,
 )
 from ecc.network.network import Network
@@ -51,10 +52,11 @@ def continuous_flows(laws: Linearization, network: Network, T: float) -> DelaySy
         back = float(laws.delays.backward[i, b] + start if b != flow.route[0] else laws.delays.around[i, b])
         distances = frozenset((link, float(ahead[i, link]) - start) for link in flow.route)
         equal[distances, b, back, around].append(i)
-    if len(equal) > MAX_KINDS:
-        raise LinearizationError(f"the model has a state for each kind of flow: at most {MAX_KINDS}, got {len(equal)}")
+    if len(equal) > MAX_SIGNALED:
+        raise LinearizationError(
+            f"the model has a state for each kind of flow: at most {MAX_SIGNALED}, got {len(equal)}"
+        )
     queued = np.flatnonzero(router["q"] != 0.0).tolist()
-    q_at = {k: len(equal) + index for index, k in enumerate(queued)}
     first = len(equal) + len(queued)
     source = laws.source
     differences = []  # (gain, delay) of differences between equal flows
@@ -62,30 +64,44 @@ def continuous_flows(laws: Linearization, network: Network, T: float) -> DelaySy
         gain = float(source["R"][flows[0]] * router["x"][row[b]]) / T
         if len(flows) > 1 and -gain * around >= 1.5:
             differences.append((gain, around))
-    terms, opened = Terms(first + len(differences)), Terms(first + len(differences))
-    arrivals: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for g, (distances, *_) in enumerate(equal):
-        for link, delay in distances:
-            arrivals[link].append((g, delay))
-    for g, ((_, b, back, around), flows) in enumerate(equal.items()):
-        k, i = row[b], flows[0]
-        gain = float(source["R"][i]) / T
-        crossing = int(network.incidence[:, b].sum())
-        for system, of_y in ((terms, router["y"][k]), (opened, -router["x"][k] / crossing)):
-            system.add(T, g, g, (float(source["x"][i]) - 1.0) / T)
-            system.add(around, g, g, gain * router["x"][k])
-            for other, delay in arrivals[b]:
-                system.add(back + delay, g, other, len(flows) * gain * of_y)
-        if k in q_at:
-            terms.add(back, g, q_at[k], len(flows) * gain * router["q"][k])
-    for k in queued:
-        for other, delay in arrivals[int(laws.links[k])]:
-            for system in (terms, opened):
-                system.add(delay, q_at[k], other, 1.0)
-    for index, (gain, around) in enumerate(differences):
-        for system in (terms, opened):
-            system.add(around, first + index, first + index, gain)
-    return delay_system(terms, Terms(terms.size), delay_system(opened, Terms(terms.size), None))
+    n_states = first + len(differences)
+    kinds = np.arange(len(equal))
+    at = np.array([row[b] for _, b, _, _ in equal])
+    backs, arounds = (np.array([key[at] for key in equal]) for at in (2, 3))
+    heads = np.array([flows[0] for flows in equal.values()])
+    count = np.array([float(len(flows)) for flows in equal.values()])
+    gains = source["R"][heads] / T
+    crossing = network.incidence.sum(axis=0)[laws.links]
+    arrivals = [
+        (n_states + row[link], g, delay)
+        for g, (distances, *_) in enumerate(equal)
+        for link, delay in distances
+        if link in row
+    ]
+    to, sender, ahead_of = (np.array(column) for column in zip(*arrivals, strict=True))
+    queues = np.array(queued, dtype=int)
+    place = np.full(len(laws.links), -1)
+    place[queues] = len(equal) + np.arange(len(queues))
+    waits = kinds[place[at] >= 0]
+    extra = first + np.arange(len(differences))
+    own_rates = [
+        (kinds, kinds, T, (source["x"][heads] - 1.0) / T),
+        (kinds, kinds, arounds, gains * router["x"][at]),
+    ]
+    sums = [
+        (to, sender, ahead_of, 1.0),
+        (place[queues], n_states + queues, 0.0, 1.0),
+        (extra, extra, [delay for _, delay in differences], [gain for gain, _ in differences]),
+    ]
+    of_queues = (waits, place[at[waits]], backs[waits], (count * gains * router["q"][at])[waits])
+
+    def system(of_y: NDArray[np.float64], queued: bool, opened: DelaySystem | None) -> DelaySystem:
+        of_arrivals = (kinds, n_states + at, backs, count * gains * of_y[at])
+        return signaled_system(
+            n_states, len(laws.links), [*own_rates, of_arrivals, *([of_queues] * queued), *sums], opened
+        )
+
+    return system(router["y"], True, system(-router["x"] / crossing, False, None))
 
 
 def sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSystem:

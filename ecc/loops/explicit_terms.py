@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem, SampledSystem
+from ecc.linear.bordered import Entries
 from ecc.loops.explicit_derivatives import Linearization
 
 __all__ = [
@@ -19,12 +20,14 @@ __all__ = [
     "GROWING",
     "LASTING",
     "MAX_KINDS",
+    "MAX_SIGNALED",
     "Equation",
     "Terms",
     "decays",
     "delay_system",
     "refuse_passing_on",
     "sampled_system",
+    "signaled_system",
     "with_differences",
     "with_differences_if_stable",
 ]
@@ -44,6 +47,8 @@ CUT_AT_SOURCES = (
 GROWING = "differences between flows of one link grow, whether or not their sum does"
 MAX_KINDS = 200
 """Maximum number of kinds of flows with separate states."""
+MAX_SIGNALED = 20_000
+"""The same for models in which flows affect each other through signals."""
 
 
 def with_differences(system: Any, equations: Sequence[Equation]) -> Any:
@@ -146,6 +151,19 @@ def delay_system(terms: Terms, slopes: Terms, opened: DelaySystem | None) -> Del
         neutral_delays=[delay for _, delay in neutral],
         opened=opened,
     )
+
+
+def signaled_system(
+    n_states: int, n_signals: int, parts: Sequence[tuple[Any, Any, Any, Any]], opened: DelaySystem | None
+) -> DelaySystem:
+    """Return the system of arrays of rows, columns, delays [s] and values, in which signals follow the states."""
+    columns = [np.broadcast_arrays(*part) for part in parts]
+    row, column, delay, value = (np.concatenate(part) for part in zip(*columns, strict=True))
+    on = value != 0.0
+    entries = Entries(
+        row[on].astype(np.int64), column[on].astype(np.int64), delay[on].astype(float), value[on], n_states, n_signals
+    )
+    return DelaySystem._of_entries(entries, opened=opened)
 
 
 def sampled_system(terms: Terms, T: float, opened: SampledSystem | None) -> SampledSystem:
