@@ -17,6 +17,7 @@ __all__ = ["boundary_figure", "envelope_figure", "stability_map_figure"]
 
 _MAX_LINE = 40  # characters of a line of the y title: a longer one would exceed the axis
 _BEYOND = 2.5  # largest gain that is shown at first, as a multiple of the last end of a stable range
+_EN_SPACE = "\u2002"
 _BELOW_ABOVE = ((0.0, PALETTE[0]), (0.5, "#ffffff"), (1.0, PALETTE[1]))
 
 
@@ -280,7 +281,7 @@ def stability_map_figure(
     threshold: float = 1.0,
     x_title: str = "",
     y_title: str = "",
-    value_title: str = "spectral radius",
+    value_title: str | None = None,
     log_x: bool = False,
     log_y: bool = False,
     span: float | None = None,
@@ -296,8 +297,10 @@ def stability_map_figure(
         Spectral radius or abscissa; NaN is white.
     threshold : float, optional
         Values below it are stable: 1 for a radius, 0 for an abscissa.
-    x_title, y_title, value_title : str, optional
+    x_title, y_title : str, optional
         Titles with units.
+    value_title : str, or None
+        Title with unit; None: "growth rate [1/s]" if the threshold is 0, else "spectral radius".
     log_x, log_y : bool, optional
         Whether axes are logarithmic.
     span : float, > 0, or None
@@ -325,6 +328,8 @@ def stability_map_figure(
     finite = z[np.isfinite(z)]
     widest = float(np.abs(finite - threshold).max()) if finite.size else 0.0
     reach = span if span is not None else (widest or 1.0)
+    if value_title is None:
+        value_title = "spectral radius" if threshold else "growth rate [1/s]"
     fig = figure(title=title, height=460)
     fig.add_heatmap(
         x=lean(xs),
@@ -333,7 +338,12 @@ def stability_map_figure(
         zmin=threshold - reach,
         zmax=threshold + reach,
         colorscale=[list(stop) for stop in _BELOW_ABOVE],
-        colorbar={"title": {"text": value_title, "side": "right"}, "outlinewidth": 0, "thickness": 14},
+        colorbar={
+            "title": {"text": value_title, "side": "right"},
+            "outlinewidth": 0,
+            "thickness": 14,
+            "ticksuffix": _EN_SPACE,  # otherwise the title touches the ticks
+        },
         hovertemplate=f"{x_title or 'x'}: %{{x:.4g}}<br>{y_title or 'y'}: %{{y:.4g}}<br>"
         f"{value_title}: %{{z:.5g}}<extra></extra>",
     )
@@ -348,6 +358,21 @@ def stability_map_figure(
         contours={"start": threshold, "end": threshold, "size": 1.0, "coloring": "none"},
         line={"color": INK, "width": 2, "smoothing": 0},
     )
+    fig.update_layout(margin_t=56)  # "unstable" has its place below the buttons
+    for text, side in (("unstable", "top"), ("stable", "bottom")):
+        fig.add_annotation(
+            text=text,
+            x=1.0,
+            y=float(side == "top"),
+            xref="paper",
+            yref="paper",
+            xanchor="left",
+            yanchor="bottom" if side == "top" else "top",
+            xshift=10,
+            yshift=-6 if side == "top" else 6,  # the color bar ends 10 pixels inside the plot
+            showarrow=False,
+            font={"size": 12},
+        )
     fig.update_xaxes(**axis(x_title, log_x, xs), showgrid=False)
     fig.update_yaxes(**axis(y_title, log_y, ys), showgrid=False)
     return fig
