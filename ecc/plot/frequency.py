@@ -45,6 +45,7 @@ def nyquist_figure(
     window: float = 2.5,
     marks: Marks | None = None,
     encirclements: int | None = None,
+    inset: float | None = None,
 ) -> go.Figure:
     """Return Nyquist curves of loop gains, with the critical point -1 and the unit circle.
 
@@ -62,6 +63,9 @@ def nyquist_figure(
         Name -> (frequency, L there): points to mark, for example those of the margins.
     encirclements : int or None
         Net clockwise encirclements of -1, shown in the label of the critical point.
+    inset : float, >= 0, or None
+        Half-width of the surroundings of -1 that an inset enlarges; 0: no inset; None: an inset if a curve passes -1
+        closer than a tenth of the window. A fixed value keeps the figures of a slider comparable.
 
     Returns
     -------
@@ -71,7 +75,7 @@ def nyquist_figure(
     Raises
     ------
     ValueError
-        If frequencies and loop gain differ in length, or if curves have different units.
+        If frequencies and loop gain differ in length, if curves have different units, or if a size is out of range.
 
     Examples
     --------
@@ -81,6 +85,10 @@ def nyquist_figure(
     5
     """
     frequency_unit, pairs = _in_one_unit(curves, frequency_unit)
+    if not 0.0 < window < np.inf:
+        raise ValueError(f"window must be > 0 and finite, got {window}")
+    if inset is not None and not 0.0 <= inset < np.inf:
+        raise ValueError(f"inset must be >= 0 and finite, or None, got {inset}")
     fig = figure(title=title, height=480)
     critical = "critical point −1"
     if encirclements is not None:
@@ -91,9 +99,11 @@ def nyquist_figure(
     fig.update_xaxes(title_text="Re L", range=[-window, 0.6 * window], constrain="domain", **axis_line)
     fig.update_yaxes(title_text="Im L", range=[-0.8 * window, 0.8 * window], scaleanchor="x", **axis_line)
     passing = [float(np.nanmin(np.abs(value + 1.0))) for _, value in shown.values() if np.isfinite(value).any()]
-    close = [distance for distance in passing if distance < window / 10.0]
-    if close:
-        _enlarge(fig, pairs, frequency_unit, marks or {}, critical, max(3.0 * max(close), window / 50.0))
+    if inset is None:
+        close = [distance for distance in passing if distance < window / 10.0]
+        inset = max(3.0 * max(close), window / 50.0) if close else 0.0
+    if inset:
+        _enlarge(fig, pairs, frequency_unit, marks or {}, critical, inset)
     return fig
 
 

@@ -79,6 +79,7 @@ _TEMPLATE = go.layout.Template(
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 0, "yref": "container", "yanchor": "bottom"},
         "hoverlabel": {"bgcolor": "white", "font": {"color": INK, "size": 12}},
         "margin": {"l": 64, "r": 16, "t": 28, "b": 52},
+        "sliderdefaults": {"bgcolor": "#d0d0d0", "bordercolor": GREY, "tickcolor": INK},
         "modebar": {"remove": ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"]},  # nothing leaves the page
     }
 )
@@ -313,8 +314,24 @@ White becomes the color of the page, and hues remain.
 """
 
 
+_ARROW_KEYS = """
+const plot = document.getElementById("{plot_id}");
+plot.addEventListener("keydown", async event => {
+  const step = {ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1}[event.key];
+  const {active = 0, steps} = plot.layout.sliders[0];
+  if (!step || !steps[active + step]) return;
+  event.preventDefault();
+  plot.layout.sliders[0].active = active + step;
+  await Plotly.update(plot, ...steps[active + step].args);
+});
+"""
+"""Arrow keys move the slider of a figure that has the focus; Plotly's own answers to pointers alone."""
+
+
 def as_html(drawn: go.Figure, page: bool = True) -> str:
     """Return a figure as HTML with an alternative text: its title, the titles of its axes, and the names of its curves.
+
+    The slider of a figure follows the arrow keys.
 
     Parameters
     ----------
@@ -332,8 +349,10 @@ def as_html(drawn: go.Figure, page: bool = True) -> str:
     ]
     texts = [" ".join(re.sub(r"</?(br|span)\b[^>]*>", " ", text).split()) for text in texts]
     text = ": ".join(filter(None, texts[:2])) + (f". Curves: {texts[2]}." if texts[2] else ".")
-    html = str(drawn.to_html(include_plotlyjs=page, full_html=page, config={"displaylogo": False}))
+    keys = _ARROW_KEYS if layout.sliders else None
+    html = str(drawn.to_html(include_plotlyjs=page, full_html=page, config={"displaylogo": False}, post_script=keys))
     if page:
         html = html.replace("<head>", f"<head><title>{escape(texts[0])}</title>{_PAGE_HEAD}", 1)
     before, place, rest = html.rpartition('class="plotly-graph-div"')
-    return f'{before}{place} role="img" aria-label="{escape(text)}"{rest}'
+    role = 'role="application" tabindex="0"' if keys else 'role="img"'
+    return f'{before}{place} {role} aria-label="{escape(text)}"{rest}'

@@ -467,6 +467,38 @@ def test_map_is_centered_on_the_threshold():
         stability_map_figure([1.0, 2.0], [1.0, 2.0, 3.0], np.zeros((2, 3)))
 
 
+def test_map_names_its_values_and_the_stable_side():
+    over = ([1.0, 2.0], [1.0, 2.0], [[-0.5, 0.1], [-0.6, 0.2]])
+    growth, radius = stability_map_figure(*over, threshold=0.0), stability_map_figure(*over)
+    assert growth.data[0].colorbar.title.text == "growth rate [1/s]"
+    assert "growth rate [1/s]: %{z:.5g}" in growth.data[0].hovertemplate
+    assert radius.data[0].colorbar.title.text == "spectral radius"
+    assert stability_map_figure(*over, value_title="decay").data[0].colorbar.title.text == "decay"
+    places = {note.text: note.y for note in growth.layout.annotations}
+    assert places == {"unstable": 1.0, "stable": 0.0}
+
+
+def test_inset_of_a_nyquist_figure_can_be_fixed():
+    w = np.logspace(-1, 1, 200)
+    far = {"far from -1": (w, 5.0 / (1j * w))}
+    near = {"near -1": (w, 1.02 * np.exp(-1j * np.pi / 2.0 * w) / (1j * w))}
+    assert "xaxis2" not in nyquist_figure(far).layout and "xaxis2" in nyquist_figure(near).layout
+    assert nyquist_figure(far, inset=0.75).layout.xaxis2.range == (-1.75, -0.25)
+    assert nyquist_figure(near, inset=0.75).layout.yaxis2.range == (-0.75, 0.75)
+    assert "xaxis2" not in nyquist_figure(near, inset=0.0).layout
+    with pytest.raises(ValueError, match=r"inset must be >= 0 and finite, or None, got -1.0"):
+        nyquist_figure(far, inset=-1.0)
+    with pytest.raises(ValueError, match=r"window must be > 0 and finite, got 0.0"):
+        nyquist_figure(far, window=0.0)
+
+
+def test_arrow_keys_move_the_slider_of_a_page():
+    root = root_figure({"roots": [-1.0 + 1j]})
+    assert "ArrowRight" not in as_html(root, page=False) and 'role="img"' in as_html(root, page=False)
+    text = as_html(slider_figure({"1": root, "2": root}), page=False)
+    assert "ArrowRight" in text and 'role="application" tabindex="0"' in text and "{plot_id}" not in text
+
+
 def test_figures_go_to_json_as_single_precision_arrays():
     data = json.loads(trajectory_figure([1.0, 2.0], [[1e6], [3e6]]).to_json())["data"][0]["y"]
     assert data["dtype"] == "f4"
