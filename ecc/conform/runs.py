@@ -33,8 +33,8 @@ __all__ = ["Conformance", "cases", "conformance_report", "examined", "run"]
 INTRODUCTION = (
     "Each case runs the controller in the packet engine, in a separate scenario, and compares its behavior with the "
     "specification: numbers and bands are in the tables. Confirmed: all numbers are in their bands. Conditional: they "
-    "are, under a condition that is named. Refuted: they are not. Not comparable: the case does not apply, because the "
-    "controller lacks a feature that the case needs."
+    "are, under a condition that is named. Refuted: they are not. Cases that need a feature which the "
+    "controller lacks do not apply; they are listed below the others."
 )
 SECTION = "conformance"
 
@@ -286,11 +286,13 @@ def conformance_report(result: Conformance, command: str = "", again: str = "") 
     """
     name = type(result.protocol).__name__
     return Report(
-        sorted(result.findings, key=lambda finding: finding.verdict is Verdict.NOT_COMPARABLE),
+        result.findings,
         command or f"ecc conform {name}",
         result.interrupted,
         failures=result.failures,
         title=f"Conformance of {label(result.protocol)}",
         introduction=INTRODUCTION,
         again=again or f"ecc conform {name} --case",
+        noun="case",
+        not_applying=result.not_applying,
     )

@@ -15,6 +15,7 @@ from waiting import HANG, until
 import ecc
 from ecc import conform
 from ecc._support.store import Store
+from ecc.claims.report.output import write_report
 from ecc.cli import main
 from ecc.conform import runs
 from ecc.models import BBR, CUBIC, BBRv1, NewReno
@@ -65,6 +66,27 @@ def test_what_a_protocol_lacks_is_the_reason_why_a_case_does_not_apply():
     assert str(found.findings[0].verdict) == "not comparable"
     assert "does not apply: it has no named states" in found.findings[0].reason
     assert found.findings[0].reason.endswith(" and no variables max_bw, full_bw, full_bw_reached, round_count")
+
+
+def test_the_report_folds_cases_that_do_not_apply(tmp_path):
+    found = conform.run(CUBIC(), ["cubic-window", "cubic-timeout", *STARTUP])
+    report = runs.conformance_report(found)
+    path, _ = write_report(report, tmp_path)
+    page = path.read_text(encoding="utf-8").split("<script>")[0]
+    assert "2 cases: 2 confirmed." in page and ">all cases</a>" in page and ">Claim" not in page
+    assert re.findall(r'<article id="([\w-]+)"', page) == ["cubic-window", "cubic-timeout"]
+    assert "<summary>2 cases do not apply</summary><ul><li>bbr-*: 2 cases do not apply: no named states" in page
+    assert "<code>STATES</code>" in page
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "2 cases: 2 confirmed." in text and "- bbr-\\*: 2 cases do not apply" in text
+    assert len(json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["findings"]) == 4
+
+
+def test_the_specified_window_is_drawn_behind_the_measured_one():
+    (finding,) = conform.run(CUBIC(), ["cubic-window"]).findings
+    behind, front = finding.pictures[0].figure["data"]
+    assert (behind["name"], front["name"]) == ("specification", "window")
+    assert behind["line"]["width"] > front["line"]["width"]
 
 
 def test_a_controller_that_never_gets_there_is_refuted():

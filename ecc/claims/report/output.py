@@ -16,6 +16,7 @@ from ecc.claims.report.page import Report, page
 from ecc.claims.report.text import (
     again,
     cited,
+    count,
     entries,
     environments,
     evidence,
@@ -126,26 +127,28 @@ def as_markdown(report: Report) -> str:
     ----------
     report : Report
     """
-    findings = report.findings
+    findings, noun = report.shown, report.noun
+    number = entries(findings) if noun == "claim" else count(len(findings), noun)
     lines = [
         f"# {report.title}",
         "",
         report.introduction,
         "",
-        f"{entries(findings)}: {tally(findings)}.",
+        f"{number}: {tally(findings)}.",
         "",
     ]
     lines += ["Partial: the run was interrupted before every claim was checked.", ""] if report.partial else []
     lines += ["Quick: fewer seeds, and shorter runs if a claim has a short form.", ""] if report.quick else []
     lines += [f"- {_text(key)} failed: {_text(error)}" for key, error in report.failures.items()]
     lines += ["", f"`{report.command}`, ecc {__version__}", ""]
+    lines += [f"- {_text(line)}" for line in report.not_applying]
     lines += [f"- {key}: {_text(text)}" for key, text in cited(findings).items()]
     for section, title in SECTIONS.items():
         group = [finding for finding in findings if finding.claim.section == section]
         if group:
             lines += ["", f"## {title}", ""]
             lines += _table(
-                ["claim", "source", "read", "verdict", "statement", "beyond the claim"],
+                [noun, "source", "read", "verdict", "statement", f"beyond the {noun}"],
                 [
                     [
                         f"[{f.claim.id}](#{f.claim.id})",
@@ -159,7 +162,7 @@ def as_markdown(report: Report) -> str:
                 ],
             )
             for finding in group:
-                lines += _claim(finding, report.again)
+                lines += _claim(finding, report)
     made = environments(findings)
     lines += ["", "## Commits and environments", ""] if made else []
     lines += [
@@ -169,7 +172,7 @@ def as_markdown(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _claim(finding: Finding, command: str) -> list[str]:
+def _claim(finding: Finding, report: Report) -> list[str]:
     claim = finding.claim
     lines = [
         "",
@@ -177,13 +180,13 @@ def _claim(finding: Finding, command: str) -> list[str]:
         "",
         f"{_text(claim.source)} · {', '.join(claim.protocols)}",
         "",
-        f"- {'Question' if claim.is_question else 'Claim'}: {_text(claim.statement)}",
+        f"- {'Question' if claim.is_question else report.noun.capitalize()}: {_text(claim.statement)}",
         f"- Reported: {_text(claim.reported)}",
         *(f"- {heading}: {_text(text)}" for heading, text in provenance(claim)),
         f"- {'Answer' if claim.is_question else 'Verdict'}: **{judged(finding)}**. {_text(finding.reason)}",
         *(f"- Assumed: {_text(text)}" for text in finding.assumptions),
         *(f"- Figure: {_text(picture.title)}. {_text(picture.caption)}" for picture in finding.pictures),
-        f"- Repeat: `{again(finding, command)}`"
+        f"- Repeat: `{again(finding, report.again)}`"
         + "".join(f", commit {parts['commit'][:12]}, {environment_id(parts)}" for parts in finding.environments),
         "",
     ]

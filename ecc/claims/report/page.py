@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from ecc.claims.report.text import (
     TITLE,
     again,
     cited,
+    count,
     entries,
     environments,
     evidence,
@@ -60,7 +62,8 @@ class Report:
     `findings` are in the order of the page. `command` is the command that was run, for example "ecc crosscheck". A
     report is `partial` if the run was interrupted and `quick` if it was a quick run. `failures` maps a claim id to the
     one-line error of its check. `title` and `introduction` open the page. `again` is the command that checks a claim
-    again, without the claim's id.
+    again, without the claim's id. `noun` is the name of an entry, "claim" or "case". Findings that are not comparable
+    are left out of the texts if `not_applying` has lines that replace them.
     """
 
     findings: Sequence[Finding]
@@ -71,6 +74,13 @@ class Report:
     title: str = TITLE
     introduction: str = INTRODUCTION
     again: str = "ecc reproduce"
+    noun: str = "claim"
+    not_applying: Sequence[str] = ()
+
+    @property
+    def shown(self) -> list[Finding]:
+        """Findings with an entry in the page and in the Markdown."""
+        return [f for f in self.findings if not self.not_applying or f.verdict is not Verdict.NOT_COMPARABLE]
 
 
 def page(report: Report) -> str:
@@ -87,22 +97,25 @@ def page(report: Report) -> str:
     """
     from plotly.offline import get_plotlyjs
 
-    findings = report.findings
+    findings, noun = report.shown, report.noun
     template = Template(resources.files("ecc.claims.report").joinpath("page.html").read_text(encoding="utf-8"))
     pictures = sum(len(finding.pictures) for finding in findings)
     numbers, room = iter(range(1, 1 + pictures)), FIGURES // max(1, pictures)
     articles = []
     for section, group in _by_section(findings):
         articles.append(f"<h2>{SECTIONS[section]}</h2>")
-        articles += [_article(finding, numbers, room, report.again) for finding in group]
+        articles += [_article(finding, numbers, room, report) for finding in group]
     return template.substitute(
         version=escape(__version__),
         title=escape(report.title),
         introduction=escape(report.introduction),
-        summary=_summary(findings),
+        heading="Claims and questions" if noun == "claim" else f"{noun.capitalize()}s",
+        noun=noun,
+        summary=_summary(findings, noun),
+        folded=_folded(report.not_applying, len(report.findings) - len(findings), noun),
         alerts=_alerts(report),
         filter=_filter(findings),
-        claims=_claims(findings),
+        claims=_claims(findings, noun),
         papers=_papers(findings),
         facts=_facts(report),
         environments=_environments(findings),
@@ -121,10 +134,23 @@ def _by_section(findings: Sequence[Finding]) -> Iterator[tuple[str, list[Finding
 # ---- the first screen ------------------------------------------------------------------------------------
 
 
-def _summary(findings: Sequence[Finding]) -> str:
-    """Return counts by verdict for all claims, by section and by protocol; each count is a button of the filter."""
+def _folded(lines: Sequence[str], number: int, noun: str) -> str:
+    """Return the entries that do not apply, closed to one line."""
+    items = "".join(f"<li>{_code(escape(line, quote=False))}</li>" for line in lines)
+    title = f"{count(number, noun)} {'does' if number == 1 else 'do'} not apply"
+    return f'<details class="folded"><summary>{title}</summary><ul>{items}</ul></details>' if lines else ""
+
+
+def _code(html: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html)
+
+
+def _summary(findings: Sequence[Finding], noun: str) -> str:
+    """Return counts by verdict for all entries, by section and by protocol; each count is a button of the filter."""
     if not findings:
-        return "<p>No claim was checked.</p>"
+        return f"<p>No {noun} was checked.</p>"
+    if noun != "claim":
+        return f'<p class="tally">{count(len(findings), noun)}: {tally(findings)}.</p>'
     head = "".join(f'<th scope="col">{_badge(v)}<small>{MEANING[v]}</small></th>' for v in Verdict)
     rows = [_counts(f"All {entries(findings)}", findings, "", "", "total")]
     rows += [_counts(SECTIONS[name], group, name, "") for name, group in _by_section(findings)]
@@ -185,11 +211,10 @@ def _filter(findings: Sequence[Finding]) -> str:
     )
 
 
-def _claims(findings: Sequence[Finding]) -> str:
+def _claims(findings: Sequence[Finding], noun: str) -> str:
     """Return the list of claims: one row each, grouped by the sections of the ledger."""
-    head = "".join(
-        f'<th scope="col">{title}</th>' for title in ("Id", "Claim or question", "Verdict", "Beyond the claim")
-    )
+    entry = "Claim or question" if noun == "claim" else noun.capitalize()
+    head = "".join(f'<th scope="col">{title}</th>' for title in ("Id", entry, "Verdict", f"Beyond the {noun}"))
     parts = [f"<thead><tr>{head}</tr></thead>"] if findings else []
     for section, group in _by_section(findings):
         rows = "".join(
@@ -224,14 +249,14 @@ def _facts(report: Report) -> str:
 # ---- one claim -------------------------------------------------------------------------------------------
 
 
-def _article(finding: Finding, numbers: Iterator[int], room: int, command: str) -> str:
+def _article(finding: Finding, numbers: Iterator[int], room: int, report: Report) -> str:
     claim = finding.claim
     key = escape(claim.id)
     parts = [
         f'<article id="{key}" {_data(claim, finding.verdict)}>',
         f"<h3>{key} <small>{typeset(claim.source)} · {escape(', '.join(claim.protocols))}</small></h3>",
         "<dl>",
-        f"<dt>{'Question' if claim.is_question else 'Claim'}</dt><dd>{typeset(claim.statement)}</dd>",
+        f"<dt>{'Question' if claim.is_question else report.noun.capitalize()}</dt><dd>{typeset(claim.statement)}</dd>",
         f"<dt>Reported</dt><dd>{typeset(claim.reported)}</dd>",
         *(f"<dt>{heading}</dt><dd>{typeset(text)}</dd>" for heading, text in provenance(claim)),
         f"<dt>{'Answer' if claim.is_question else 'Verdict'}</dt>"
@@ -250,8 +275,8 @@ def _article(finding: Finding, numbers: Iterator[int], room: int, command: str) 
         for environment in finding.environments
     )
     parts.append(
-        f'<p class="again">Repeat: <code>{escape(again(finding, command))}</code> · {took}{made} · '
-        '<a href="#claims">all claims</a></p></article>'
+        f'<p class="again">Repeat: <code>{escape(again(finding, report.again))}</code> · {took}{made} · '
+        f'<a href="#claims">all {report.noun}s</a></p></article>'
     )
     return "\n".join(parts)
 

@@ -417,9 +417,12 @@ class Laboratory:
             panels[f"{volume} [kB]"]["specification"] = specified[where] / 1e3
         states = [str(name) for name in trace.states[where]] if "state" in trace else []
         figure = states_figure(trace.time[where], panels, states, [m for m in marks if begin <= m <= end], title)
+        figure.update_traces({"line": {"width": 6, "color": _REFERENCE}}, {"name": "specification"})
+        figure.data = sorted(figure.data, key=lambda drawn: drawn.name != "specification")  # behind the measured curve
         self.pictures.append(Picture.of(figure, title, caption))
 
 
+_REFERENCE = "#c8c8c8"
 _NEVER = 1e290
 """Values from here on mean that there is no bound."""
 
