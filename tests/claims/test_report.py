@@ -22,12 +22,24 @@ from ecc._support.display import number_text
 from ecc.claims.ledger import Finding, Measurement, Picture, Verdict, claims
 from ecc.claims.report import page as page_module
 from ecc.claims.report.output import Report, as_json, as_markdown, write_report
-from ecc.claims.report.text import evidence
+from ecc.claims.report.text import evidence, typeset
 from ecc.plot import boundary_figure, trajectory_figure
 
 
 def finding(claim_id="qi-7", verdict=Verdict.REFUTED, **parts):
     return Finding(claims()[claim_id], verdict, parts.pop("reason", "1.651587, with pi as pi"), **parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("1.2e-16 and 3e+08, -2e5", "1.2 × 10<sup>−16</sup> and 3 × 10<sup>8</sup>, −2 × 10<sup>5</sup>"),
+        ("editors' copy at 4ce5e87", "editors' copy at 4ce5e87"),
+        ("commit 12e5f77, case 3e", "commit 12e5f77, case 3e"),
+    ],
+)
+def test_powers_of_ten_are_numbers_and_not_parts_of_names(text, html):
+    assert typeset(text) == html
 
 
 @pytest.fixture(scope="module")

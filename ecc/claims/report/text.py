@@ -219,7 +219,7 @@ def typeset(text: str) -> str:
     for plain, sign in _SIGNS.items():
         html = html.replace(plain, sign)
     html = re.sub(r"\b0\.0+e\+00\b", "0", html)
-    html = re.sub(r"(\d)e([+-]?)0*(\d+)\b", lambda m: f"{m[1]} × 10^{m[2].strip('+')}{m[3]}", html)
+    html = re.sub(r"(?<!\w)((?:\d+\.)?\d+)e([+-]?)0*(\d+)\b", lambda m: f"{m[1]} × 10^{m[2].strip('+')}{m[3]}", html)
     html = re.sub(
         rf"(?<!\w)(?<!\w-)({'|'.join(_GREEK)})(\d?)(?!\w|-\w)",
         lambda m: _GREEK[m[1]] + (f"<sub>{m[2]}</sub>" if m[2] else ""),

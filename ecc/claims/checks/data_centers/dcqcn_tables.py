@@ -76,7 +76,7 @@ def _margins(
                 f"stable numbers of flows, of 2 to {max_flows}, {us}",
                 _ranges([n for n in stable if n > 1]),
                 reported=_ranges(reported),
-                note="proven, as is the instability of the others",
+                note="proven, as is the instability of the others" if len(stable) < max_flows else "proven",
                 met=not off,
             )
         )
