@@ -2,15 +2,21 @@
 
 Each row makes runs of 5 s of CUBIC over 5 Mb/s with different seeds, and prints runs per CPU second, and the CPU time
 of a run relative to that of the C engine alone. The rows alternate, and the minimum over the rounds counts. In the rows
-"prepared anew", the kept plans of earlier runs are discarded before each run. The last rows are ensembles of the same
-runs.
+"prepared anew", the kept plans of earlier runs are discarded before each run. The next rows are ensembles of the same
+runs. The last lines are the CPU time of `ecc sweep` over 1,000 seeds, and the part of it that is start-up: a sweep over
+one seed.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import ecc
 from ecc.packet import plans
@@ -75,6 +81,25 @@ def ensembles(runs: int, rounds: int, engine: float) -> None:
             print(f"| {label} | {1.0 / best:,.0f} | {best / engine:.2f} |")
 
 
+def command(n_runs: int, jobs: int) -> float:
+    """Return the CPU time of `ecc sweep` over a number of seeds, user and system time with worker processes, in s."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "scenario.toml").write_text(scenario(0).to_toml())
+        words = ["sweep", "scenario.toml", "--vary", f"seed=1:{n_runs}:{n_runs}", "--average", "seed"]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        program = [sys.executable, "-P", "-m", "ecc", *words, "--jobs", str(jobs)]
+        subprocess.run(program, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def commands(rounds: int) -> None:
+    """Print the CPU time of sweeps by the command line."""
+    for jobs in (1, 2):
+        whole, start = (min(command(n_runs, jobs) for _ in range(rounds)) for n_runs in (1_000, 1))
+        print(f"ecc sweep, 1,000 seeds, --jobs {jobs}: {whole:.2f} s of CPU time, of which start-up {start:.2f} s")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="runs of a row in each round")
@@ -95,6 +120,7 @@ def main() -> None:
     for name, seconds in best.items():
         print(f"| {name} | {1.0 / seconds:,.0f} | {seconds / engine:.2f} |")
     ensembles(options.runs, options.rounds, engine)
+    commands(min(options.rounds, 3))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from ecc.batch.sweeps import ScenarioRuns, SweepError, SweepInterrupted, sweep
 from ecc.cli import main
 from ecc.errors import EccError
 from ecc.models import QIRCP
+from ecc.packet import Run
 from ecc.results.transients import response
 from ecc.stability import measured_boundary, perturbed_run
 
@@ -93,14 +94,14 @@ def test_points_of_a_sweep_have_the_error_of_the_run():
 
 
 def test_ctrl_c_within_a_run_ends_a_sweep(monkeypatch):
-    simulate, runs = ecc.packet.simulate, []
+    advance, runs = Run.advance, []
 
-    def interrupted(scenario, **options):
-        runs.append(scenario)
+    def interrupted(run, until=None, progress=None, cancel=None):
+        runs.append(run)
         last = len(runs) == 2
-        return simulate(scenario, progress=lambda share: last and signal.raise_signal(signal.SIGINT), **options)
+        return advance(run, progress=lambda share: last and signal.raise_signal(signal.SIGINT))
 
-    monkeypatch.setattr(ecc.packet, "simulate", interrupted)
+    monkeypatch.setattr(Run, "advance", interrupted)
     fine = ecc.Scenario(NETWORK, QIRCP(), 2.0)
     with pytest.raises(SweepInterrupted, match="interrupted after 1 of 3 points") as caught:
         sweep(ScenarioRuns(fine.to_dict(), ["utilization"]), {"seed": [1, 2, 3]})

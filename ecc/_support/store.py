@@ -6,8 +6,8 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -83,14 +83,25 @@ class Store:
         ----------
         key : str
         """
+        return self.get_all([key]).get(key)
+
+    def get_all(self, keys: Sequence[str]) -> dict[str, Any]:
+        """Return the results under several keys, without those that are missing or unreadable.
+
+        Parameters
+        ----------
+        keys : sequence of str
+        """
+        results: dict[str, Any] = {}
         if self.fresh or not os.path.isfile(self.path):
-            return None
-        try:
-            with _connection(self.path) as database:
-                row = database.execute("SELECT result, checksum FROM ecc_results WHERE key = ?", (key,)).fetchone()
-            return _result(key, *row) if row else None
-        except (sqlite3.Error, OSError, ValueError):
-            return None
+            return results
+        with suppress(sqlite3.Error, OSError), _connection(self.path) as database:
+            for key in keys:
+                with suppress(ValueError):
+                    row = database.execute("SELECT result, checksum FROM ecc_results WHERE key = ?", (key,)).fetchone()
+                    if row and (result := _result(key, *row)) is not None:
+                        results[key] = result
+        return results
 
     def put(self, key: str, result: Any) -> None:
         """Keep a result; if that fails, `trouble` has the reason, and further results are dropped.
@@ -106,18 +117,33 @@ class Store:
         TypeError
             If the result has other data.
         """
-        text = json.dumps(result, default=lambda value: value.tolist())
-        if self.trouble is None:
+        self.put_all({key: result})
+
+    def put_all(self, results: Mapping[str, Any]) -> None:
+        """Keep several results by their keys, all of them or none, as `put`.
+
+        Parameters
+        ----------
+        results : mapping
+
+        Raises
+        ------
+        TypeError
+            If a result has other data than those of `put`.
+        """
+        texts = {key: json.dumps(result, default=lambda value: value.tolist()) for key, result in results.items()}
+        rows = [(key, text, _checksum(key, text)) for key, text in texts.items()]
+        if self.trouble is None and rows:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 try:
-                    self._write([(key, text, _checksum(key, text))])
+                    self._write(rows)
                 except sqlite3.DatabaseError as error:
                     if not _is_damage(error):
                         raise
                     self._repair()  # damage that the check of the file does not find, for example in an index
                     if self.trouble is None:
-                        self._write([(key, text, _checksum(key, text))])
+                        self._write(rows)
             except (sqlite3.Error, OSError) as error:
                 self._give_up(error)
 

@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from contextlib import closing, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -28,6 +29,7 @@ from ecc.errors import EccError, warn
 if TYPE_CHECKING:
     import xarray as xr
 
+    from ecc.packet.ensembles import Runs
     from ecc.scenario import Scenario
 
 __all__ = [
@@ -92,6 +94,8 @@ def sweep(
     executor : Executor or int, optional
         Any concurrent.futures.Executor (processes, threads, or a cluster: `ecc.batch.cluster.Cluster`), or a number of
         worker processes. None: calls in this process. A point that kills its worker is tried once more, then it fails.
+        Short packet runs of `ScenarioRuns` with built-in protocols are made in as many threads instead, as processes
+        take longer to start.
     store : str or Path, optional
         Path of a file (for a folder: its "results.sqlite") that keeps each finished point. The key is a digest of the
         function (its code and everything that it reaches) and of the point, so a later call with the same function
@@ -149,28 +153,28 @@ def sweep(
     calls = [function.pinned(**point) for point in points] if hasattr(function, "pinned") else points
     mine = range(first - 1, len(points), step)
     stored = None if store is None else _PointStore(function, store)
-    results_in_store = {} if stored is None else {k: stored.get(calls[k]) for k in mine}
-    done = {k: result for k, result in results_in_store.items() if result is not None}
+    done = {} if stored is None else stored.get_all({k: calls[k] for k in mine})
     todo = [k for k in mine if k not in done]
     failures: dict[int, str] = {}
     subject = "some metrics"
     if done and resumed is not None:
         resumed(len(done), len(mine))
     try:
-        with closing(_outcomes(function, [calls[k] for k in todo], executor)) as results:
-            for index, value in results:
-                k = todo[index]
-                try:
-                    result = _numbers(value)
-                except MetricError as error:
-                    failures[k], result = str(error), error.values
-                except Exception as error:
-                    failures[k], subject = f"{type(error).__name__}: {error}", "the function"
-                    continue
+        with closing(_outcomes(function, [calls[k] for k in todo], executor)) as outcomes:
+            for ended in outcomes:
+                results: dict[int, dict[str, float]] = {}
+                for index, value in ended:
+                    k = todo[index]
+                    try:
+                        results[k] = _numbers(value)
+                    except MetricError as error:
+                        failures[k], results[k] = str(error), error.values
+                    except Exception as error:
+                        failures[k], subject = f"{type(error).__name__}: {error}", "the function"
                 if stored is not None:
-                    stored.put(calls[k], result)
-                done[k] = result  # after the store: after Ctrl-C every point in `done` is stored
-                if progress is not None:
+                    stored.put_all(results)
+                done |= results  # after the store: after Ctrl-C every point in `done` is stored
+                if progress is not None and results:
                     progress(Share(len(done) / len(mine)))
     except (KeyboardInterrupt, WorkersLost) as error:
         missing = dict.fromkeys((k for k in mine if k not in done), "not run") | failures
@@ -239,34 +243,48 @@ class _PointStore:
 
     def __init__(self, function: Any, store: str | Path) -> None:
         self._store, self._warned = Store(store), False
-        self._function = function
+        self._function = function.caller() if hasattr(function, "caller") else function
         self._parts: dict[str, Any] = function.parts() if hasattr(function, "parts") else {"": (function,)}
         # A function may change objects that it uses, for example a list of its calls; it counts as the same function.
         now = {name: function_digest(*part) for name, part in self._parts.items()}
         self._identity = {name: self._store.get(digest("same function", key)) or key for name, key in now.items()}
+        self._digests: dict[tuple[Any, ...], str] = {}
+        self._keys_of: dict[int, dict[str, str]] = {}
 
     def _keys(self, point: Mapping[str, Any]) -> dict[str, str]:
         reached = ""
         if hasattr(self._function, "depends_on"):
             with suppress(Exception):  # the call itself will report the error
-                reached = function_digest(*self._function.depends_on(**point))
+                reached = self._digest(self._function.depends_on(**point))
         return {name: digest("sweep", key, reached, _label(point)) for name, key in self._identity.items()}
 
-    def get(self, point: Mapping[str, Any]) -> dict[str, float] | None:
-        values: dict[str, float] = {}
-        for key in self._keys(point).values():
-            result = self._store.get(key)
-            if not isinstance(result, dict):
-                return None
-            values |= result
-        return values
+    def _digest(self, objects: tuple[Any, ...]) -> str:
+        """Return the digest of objects, computed once for all points."""
+        if objects not in self._digests:
+            self._digests[objects] = function_digest(*objects)
+        return self._digests[objects]
 
-    def put(self, point: Mapping[str, Any], result: dict[str, float]) -> None:
-        for name, key in self._keys(point).items():
-            if not name:
-                self._store.put(key, result)
-            elif name in result:  # a metric that could not be computed is missing
-                self._store.put(key, {name: result[name]})
+    def get_all(self, points: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, float]]:
+        """Return the results of the points that have all of them."""
+        self._keys_of = {k: self._keys(point) for k, point in points.items()}
+        stored = self._store.get_all([key for keys in self._keys_of.values() for key in keys.values()])
+        found: dict[int, dict[str, float]] = {}
+        for k, keys in self._keys_of.items():
+            parts = [stored.get(key) for key in keys.values()]
+            if all(isinstance(part, dict) for part in parts):
+                found[k] = {name: value for part in parts for name, value in part.items()}  # type: ignore[union-attr]
+        return found
+
+    def put_all(self, results: Mapping[int, Mapping[str, float]]) -> None:
+        """Keep results by the number of their points."""
+        rows: dict[str, Mapping[str, float]] = {}
+        for k, result in results.items():
+            for name, key in self._keys_of[k].items():
+                if not name:
+                    rows[key] = result
+                elif name in result:  # a metric that could not be computed is missing
+                    rows[key] = {name: result[name]}
+        self._store.put_all(rows)
         if self._store.trouble is not None and not self._warned:
             self._warned = True
             warn(self._store.trouble)
@@ -399,20 +417,17 @@ class ScenarioRuns:
         KeyboardInterrupt
             Ctrl-C ended it.
         """
-        from ecc.results.metrics import evaluated, get
+        return self.caller()(**settings)
 
-        chosen = self._chosen()
-        scenario = self.at(**settings)
-        arguments = dict(self.arguments or {})
-        counts = self.engine == "packet" and any(get(metric).needs_histogram for metric, _ in chosen.values())
-        begin = arguments.get("between", (0.5 * scenario.duration,))[0]
-        options = {"histogram_from": begin} if counts else dict(self.options or {})
-        run = import_module(f"ecc.{self.engine}").simulate(scenario, sample=self.sample, **options)
-        run.raise_if_incomplete()
-        values, reasons = evaluated(run, scenario, chosen, arguments)
-        if reasons:
-            raise MetricError(values, reasons)
-        return values
+    def caller(self, cancel: Callable[[], bool] | None = None) -> _Calls:
+        """Return an equal function for many calls in one thread, which share work if their settings differ in the seed.
+
+        Parameters
+        ----------
+        cancel : callable, optional
+            Called regularly; packet runs end when it returns True.
+        """
+        return _Calls(self, cancel)
 
     def parts(self) -> dict[str, tuple[Any, ...]]:
         """Return the objects that determine each metric: a sweep of this metric alone, and its function.
@@ -442,9 +457,76 @@ class ScenarioRuns:
         **settings : object
             See `at`.
         """
+        return self.caller().depends_on(**settings)
+
+
+class _Calls:
+    """Calls of `ScenarioRuns` in one thread: if settings differ in their seed, they share scenario and engine."""
+
+    def __init__(self, of: ScenarioRuns, cancel: Callable[[], bool] | None = None) -> None:
+        self.of, self._cancel = of, cancel
+        self._draws_network = "fabric" in of.scenario
+        self._others = ""
+        self._scenario: Scenario | None = None
+        self._runs: Runs | None = None
+
+    def at(self, **settings: Any) -> Scenario:
+        """Return the scenario with some settings, as `ScenarioRuns.at`."""
+        others = _label({path: value for path, value in settings.items() if path != "seed"})
+        if self._scenario is not None and others == self._others and "seed" in settings and not self._draws_network:
+            return self._scenario._with_seed(as_count(settings["seed"], "seed", bits=64))
+        self._others, self._scenario = others, None
+        self._scenario = scenario = self.of.at(**settings)
+        return scenario
+
+    def depends_on(self, **settings: Any) -> tuple[Any, ...]:
+        """Return the code that a call depends on, as `ScenarioRuns.depends_on`."""
         protocols = self.at(**settings).deployment.protocols
-        simulate = import_module(f"ecc.{self.engine}").simulate
-        return simulate, *map(type, protocols)
+        return import_module(f"ecc.{self.of.engine}").simulate, *map(type, protocols)
+
+    def __call__(self, **settings: Any) -> dict[str, float]:
+        """Run the scenario with some settings and return the metrics of the run, as `ScenarioRuns`."""
+        from ecc.results.metrics import evaluated, get
+
+        of, chosen = self.of, self.of._chosen()
+        scenario = self.at(**settings)
+        arguments = dict(of.arguments or {})
+        if of.engine == "packet":
+            from ecc.packet.ensembles import Runs
+
+            options: dict[str, Any] = {"sample": of.sample}
+            if any(get(metric).needs_histogram for metric, _ in chosen.values()):
+                options["histogram_from"] = arguments.get("between", (0.5 * scenario.duration,))[0]
+            self._runs = self._runs or Runs()
+            run = self._runs.run(scenario, options).advance(cancel=self._cancel).trajectory()
+        else:
+            simulate = import_module(f"ecc.{of.engine}").simulate
+            run = simulate(scenario, sample=of.sample, **(of.options or {}))
+        run.raise_if_incomplete()
+        values, reasons = evaluated(run, scenario, chosen, arguments)
+        if reasons:
+            raise MetricError(values, reasons)
+        return values
+
+
+_MAX_PACKETS, _MAX_SIZE = 100_000, 1_000
+"""Packets that the links of a short run can send, and the number of its links and flows."""
+
+
+def _is_short(scenario: Scenario) -> bool:
+    """Return whether a packet run takes milliseconds and runs code of this package only.
+
+    To start a worker process takes longer than hundreds of such runs. Code of others, which may never return or end its
+    process, and long runs are left to processes.
+    """
+    network, protocols = scenario.network, scenario.deployment.protocols
+    bits = scenario.duration * float(network.capacities.sum())
+    packet = min((float(flow.mean_packet) for flow in network.flows), default=1.0)
+    return (
+        bits <= 8.0 * packet * _MAX_PACKETS
+        and network.n_links + network.n_flows <= _MAX_SIZE
+        and all(type(protocol).__module__.startswith("ecc.") for protocol in protocols)
+    )
 
 
 def _check_metric_arguments(arguments: Mapping[str, Any], scenario: Scenario, period: float) -> None:
@@ -545,7 +627,7 @@ def sweep_means(dataset: Any, axis: str = "seed", confidence: float = 0.95) -> x
     (array([1., 2.]), array([0.184, 0.184]))
     """
     import xarray as xr
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     if not isinstance(dataset, xr.Dataset):
         raise TypeError(f"dataset must be a Dataset, as `sweep` returns it, got {shown(dataset)}")
@@ -558,7 +640,7 @@ def sweep_means(dataset: Any, axis: str = "seed", confidence: float = 0.95) -> x
     for name in numeric.data_vars:
         counts = numeric[name].count(axis)
         spread = numeric[name].std(axis, ddof=1) if numeric.sizes[axis] > 1 else numeric[name].mean(axis) * np.nan
-        quantile = t.ppf(0.5 + 0.5 * confidence, np.maximum(counts - 1, 1))
+        quantile = stdtrit(np.maximum(counts.to_numpy() - 1, 1), 0.5 + 0.5 * confidence)
         means[f"{name}{_INTERVAL}"] = (spread * quantile / np.sqrt(counts)).where(counts > 1)
     return means
 
@@ -622,21 +704,79 @@ def _entries(entry: Any, step: str, path: str) -> list[Any]:
     raise ValueError(f"path must lead to a setting of the scenario, got {shown(path)}: {wrong}")
 
 
-def _outcomes(
-    function: Callable[..., Any], points: list[dict[str, Any]], executor: Executor | int | None
-) -> Generator[tuple[int, Any], None, None]:
+_Outcomes = Generator[list[tuple[int, Any]], None, None]
+
+
+def _outcomes(function: Callable[..., Any], points: list[dict[str, Any]], executor: Executor | int | None) -> _Outcomes:
     """Yield the index of each point with its result or exception, in the order in which calls end."""
     if executor is None:
+        call = function.caller() if hasattr(function, "caller") else function
         for index, point in enumerate(points):
-            try:
-                yield index, function(**point)
-            except (Exception, SystemExit) as error:  # reported after all other points are done
-                yield index, error
+            yield [(index, _outcome(call, point))]
         return
     workers = executor if isinstance(executor, Executor) else as_count(executor, "executor", minimum=1)
+    if isinstance(function, ScenarioRuns) and isinstance(workers, int):
+        if _are_short(function, points):
+            yield from _in_threads(function, points, workers)
+            return
+        function = partial(_call_again, function)
     with closing(in_workers([(function, (), point) for point in points], workers)) as ended:
         for index, result, failure in ended:
-            yield index, result if failure is None else failure
+            yield [(index, result if failure is None else failure)]
+
+
+def _outcome(call: Callable[..., Any], point: Mapping[str, Any]) -> Any:
+    """Return the result of a call, or its exception, which is reported after all other points are done."""
+    try:
+        return call(**point)
+    except (Exception, SystemExit) as error:
+        return error
+
+
+def _are_short(function: ScenarioRuns, points: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether all points are short packet runs."""
+    if function.engine != "packet":
+        return False
+    of_points = function.caller()
+    with suppress(Exception):  # the call itself will report the error
+        return all(_is_short(of_points.at(**point)) for point in points)
+    return False
+
+
+def _in_threads(function: ScenarioRuns, points: Sequence[Mapping[str, Any]], threads: int) -> _Outcomes:
+    """Make packet runs in threads of this process; those that differ in their seed follow each other."""
+    from ecc.results.members import Crew, Interrupt
+
+    interrupt = Interrupt()
+
+    def worker() -> Callable[[Sequence[int]], list[Any]]:
+        call = function.caller(lambda: interrupt.is_set)
+        return lambda which: [_outcome(call, points[index]) for index in which]
+
+    groups: dict[str, list[int]] = {}
+    for index, point in enumerate(points):
+        groups.setdefault(_label({path: value for path, value in point.items() if path != "seed"}), []).append(index)
+    crew = Crew([[index] for group in groups.values() for index in group], worker, threads)
+    try:
+        yield from crew
+    finally:
+        interrupt.is_set = True
+        crew.stop()
+
+
+_calls_before: list[_Calls] = []
+"""Calls of this worker process; at most one."""
+
+
+def _call_again(function: ScenarioRuns, **settings: Any) -> dict[str, float]:
+    """Call a function, which shares work with the last call if it is equal, in a worker process."""
+    try:
+        is_equal = bool(_calls_before) and _calls_before[0].of == function
+    except ValueError:  # arrays among its arguments
+        is_equal = False
+    if not is_equal:
+        _calls_before[:] = [function.caller()]
+    return _calls_before[0](**settings)
 
 
 def _numbers(outcome: Any) -> dict[str, float]:

@@ -368,9 +368,10 @@ def _checked_grid(
     if n_runs > MAX_POINTS:
         raise ValueError(f"--vary must ask for at most {MAX_POINTS:,} runs, got {n_runs:,}")
     grid = _Grid(runs, axes, zipped, n_runs, None if part is None else part_of_sweep(part, n_runs))
+    of_points = runs.caller()
     for point in product(*axes.values()):
         for values in zip(*zipped.values(), strict=True) if zipped else [()]:
-            runs.at(**dict(zip(axes, point, strict=True)), **dict(zip(zipped, values, strict=True)))
+            of_points.at(**dict(zip(axes, point, strict=True)), **dict(zip(zipped, values, strict=True)))
     return grid
 
 

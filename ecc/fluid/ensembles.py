@@ -123,7 +123,7 @@ def ensemble(
         scenario_of_member, own_options = varied.member(values)
         return prepare(scenario_of_member, shared=shared, **{**options, **own_options})
 
-    def several(which: range) -> list[Any]:
+    def several(which: Sequence[int]) -> list[Any]:
         ready = [or_error(prepare_member, members.values[k]) for k in which]
         fit = [prepared for prepared in ready if not isinstance(prepared, Exception)]
         results = iter(run_together(fit))
@@ -136,7 +136,7 @@ def ensemble(
             for prepared in ready
         ]
 
-    runs, stopped = collected(len(members.values), several, _MAX_BATCH, executor, progress, interrupt)
+    runs, stopped = collected(len(members.values), lambda: several, _MAX_BATCH, executor, progress, interrupt)
     prepared, result = max((run for run in runs if run is not None), key=lambda run: len(run[1].time))
     longest = prepared.trajectory(result, text)
     series = [None if run is None else run[0].series(run[1]) for run in runs]
@@ -273,10 +273,10 @@ def solve_ensemble(
             history_slope=history_slope,
         )
 
-    def several(which: range) -> list[Any]:
+    def several(which: Sequence[int]) -> list[Any]:
         return [or_error(solve_member, members.values[k]) for k in which]
 
-    results, why = collected(len(members.values), several, 1, executor, progress, Interrupt())
+    results, why = collected(len(members.values), lambda: several, 1, executor, progress, Interrupt())
     times = np.asarray(t_eval, dtype=float)
     size = next(result.y.shape[0] for result in results if result is not None)
     y = np.full((len(results), size, len(times)), np.nan)

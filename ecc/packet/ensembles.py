@@ -6,7 +6,7 @@ Members run in threads, because the C engine releases the interpreter's lock. Ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from copy import copy
 from dataclasses import dataclass, field
@@ -29,10 +29,8 @@ from ecc.scenario import Scenario
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ensemble"]
+__all__ = ["Runs", "ensemble"]
 
-_MAX_BATCH = 64
-"""Maximum number of members that a thread takes at once."""
 _COUNTS = ("digest", "events", "data_packets", "now")
 _OPTIONS = ("sample", "start", "perturbation")
 
@@ -128,7 +126,7 @@ def ensemble(
     chosen: dict[str, tuple[str, Mapping[str, Any]]] = {name: (name, {}) for name in metrics}
     counts = histogram_from is None and any(get(name).needs_histogram for name in metrics)
 
-    def make(choice: Varied, runs: _Runs, values: dict[str, Any]) -> _Member:
+    def make(choice: Varied, runs: Runs, values: dict[str, Any]) -> _Member:
         if ends():
             return _Member("canceled")
         scenario_of_member, own_options = choice.member(values)
@@ -147,11 +145,11 @@ def ensemble(
             member.error = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         return member
 
-    def several(which: range) -> list[Any]:
-        make_member = partial(make, copy(varied), _Runs())
-        return [or_error(make_member, members.values[k]) for k in which]
+    def worker() -> Callable[[Sequence[int]], list[Any]]:
+        make_member = partial(make, copy(varied), Runs())
+        return lambda which: [or_error(make_member, members.values[k]) for k in which]
 
-    results, reasons = collected(len(members.values), several, _MAX_BATCH, executor, progress, interrupt)
+    results, reasons = collected(len(members.values), worker, 1, executor, progress, interrupt)
     for k, member in enumerate(results):
         if member is None:
             results[k] = _Member(reasons[k])
@@ -168,7 +166,7 @@ def ensemble(
     return xr.Dataset(variables, coords={**coordinates, **members.coordinates}, attrs=attributes)
 
 
-class _Runs:
+class Runs:
     """Runs of one thread, of which each reuses the arrays and records of the one before if it differs in its seed."""
 
     def __init__(self) -> None:
@@ -176,7 +174,17 @@ class _Runs:
         self._options: Mapping[str, Any] = {}
 
     def run(self, scenario: Scenario, options: Mapping[str, Any]) -> Run:
+        """Return a run at time 0, which ends the use of the one before.
+
+        Parameters
+        ----------
+        scenario : Scenario
+            Scenario, from `Scenario._with_seed` of the one before if only the seed differs.
+        options : mapping
+            Options of `Run`.
+        """
         if self._run is None or options != self._options or not self._run._restart(scenario):
+            self._run = None  # frees its memory first
             self._run, self._options = Run(scenario, **options), options
         return self._run
 

@@ -15,7 +15,7 @@ from ecc.contract.records import state_units
 from ecc.native import Engine, Team, bin_edges, sampled_queues
 from ecc.packet.recorded_fields import Series, recorded
 from ecc.packet.setup import Setup
-from ecc.packet.transfer_rows import flow_rows
+from ecc.packet.transfer_rows import Columns, flow_rows
 from ecc.packet.transfers import Transfers
 from ecc.packet.twin import PythonEngine
 from ecc.queues import Policer
@@ -67,10 +67,11 @@ def trajectory_of(
     columns = transfers.columns_of(rows)
     has_started = (rows["size"] >= 0) & (rows["start"] < 1e12 * stats.now)
 
-    def flows() -> dict[str, NDArray[Any]]:
-        table = {"transfer": rows["number"].copy()} | columns()
-        has_several = isinstance(scenario.protocol, ProtocolAssignment)
-        return table | ({"protocol": _protocols(setup, rows)} if has_several else {})
+    def flows() -> Columns:
+        makers: dict[str, Any] = {"transfer": lambda: rows["number"].copy()} | columns().makers
+        if isinstance(scenario.protocol, ProtocolAssignment):
+            makers["protocol"] = lambda: _protocols(setup, rows)
+        return Columns(makers)
 
     def attributes() -> dict[str, Any]:
         return {

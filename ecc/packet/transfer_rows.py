@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ecc._support.files import unfinished
 from ecc.errors import EccError, install_command
 from ecc.traffic.workload import LABELS
 
-__all__ = ["FlowsFile", "columns", "flow_rows", "label_columns", "next_name"]
+__all__ = ["Columns", "FlowsFile", "columns", "flow_rows", "label_columns", "next_name"]
 
 ROWS = 65_536
 """Number of rows written at once, as a row group of the file."""
@@ -43,7 +44,31 @@ def flow_rows(flows: NDArray[np.void], results: NDArray[np.void]) -> NDArray[np.
     return rows
 
 
-def columns(rows: NDArray[np.void]) -> dict[str, NDArray[Any]]:
+class Columns(Mapping[str, NDArray[Any]]):
+    """Columns by name, each made when it is first used, as short runs are often asked for one of them.
+
+    Parameters
+    ----------
+    makers : mapping
+        Name -> function that returns the column.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], NDArray[Any]]]) -> None:
+        self.makers, self._made = dict(makers), dict[str, NDArray[Any]]()
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._made:
+            self._made[name] = self.makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.makers)
+
+    def __len__(self) -> int:
+        return len(self.makers)
+
+
+def columns(rows: NDArray[np.void]) -> Columns:
     """Return the columns of `Trajectory.flows`: times in s, NaN if undefined; sizes in bytes.
 
     Parameters
@@ -52,23 +77,25 @@ def columns(rows: NDArray[np.void]) -> dict[str, NDArray[Any]]:
         Dtype TRANSFER_RESULT.
     """
     flow = rows["flow"]
-    start = rows["start"] * 1e-12
-    finish = np.where(flow["finish"] >= 0, flow["finish"] * 1e-12, np.nan)
-    return {
-        "start": start,
-        "finish": finish,
-        "size": np.where(rows["size"] >= 0, rows["size"].astype(float), np.nan),
-        "completion_time": np.where(flow["completed"] == 1, (flow["finish"] - rows["start"]) * 1e-12, np.nan),
-        "delivered": flow["delivered"].copy(),
-        "lost": flow["lost"].copy(),
-        "retransmitted": flow["retransmitted"].copy(),
-        "marked": flow["marked"].copy(),
-        "min_rtt": np.where(flow["min_rtt"] > 0.0, flow["min_rtt"], np.nan),
-        "idle_rtt": flow["idle_rtt"] * 1e-12,
-    }
+    return Columns(
+        {
+            "start": lambda: rows["start"] * 1e-12,
+            "finish": lambda: np.where(flow["finish"] >= 0, flow["finish"] * 1e-12, np.nan),
+            "size": lambda: np.where(rows["size"] >= 0, rows["size"].astype(float), np.nan),
+            "completion_time": lambda: np.where(
+                flow["completed"] == 1, (flow["finish"] - rows["start"]) * 1e-12, np.nan
+            ),
+            "delivered": lambda: flow["delivered"].copy(),
+            "lost": lambda: flow["lost"].copy(),
+            "retransmitted": lambda: flow["retransmitted"].copy(),
+            "marked": lambda: flow["marked"].copy(),
+            "min_rtt": lambda: np.where(flow["min_rtt"] > 0.0, flow["min_rtt"], np.nan),
+            "idle_rtt": lambda: flow["idle_rtt"] * 1e-12,
+        }
+    )
 
 
-def label_columns(rows: NDArray[np.void], n_flows: int, labels: NDArray[np.void]) -> dict[str, NDArray[Any]]:
+def label_columns(rows: NDArray[np.void], n_flows: int, labels: NDArray[np.void]) -> Columns:
     """Return the columns on the connections of transfers.
 
     They are connection and unit (-1: none), wait [s] (-1: the transfer does not follow another one), and last, which is
@@ -83,9 +110,14 @@ def label_columns(rows: NDArray[np.void], n_flows: int, labels: NDArray[np.void]
     labels : NDArray[void]
         Dtype LABELS, by transfer.
     """
-    unlabeled = np.array([(-1, -1, -1, -1.0, -1)], LABELS)
-    selected = np.concatenate([labels, unlabeled])[np.maximum(rows["number"] - n_flows, -1)]
-    return {name: selected[name].copy() for name in LABELS.names or ()}
+
+    @cache
+    def selected() -> NDArray[np.void]:
+        unlabeled = np.array([(-1, -1, -1, -1.0, -1)], LABELS)
+        chosen: NDArray[np.void] = np.concatenate([labels, unlabeled])[np.maximum(rows["number"] - n_flows, -1)]
+        return chosen
+
+    return Columns({name: partial(lambda name: selected()[name].copy(), name) for name in LABELS.names or ()})
 
 
 class FlowsFile:

@@ -14,7 +14,7 @@ from ecc._support.arguments import shown
 from ecc.native import TRANSFER_RESULT
 from ecc.packet.checkpoint import Checkpoint
 from ecc.packet.setup import Setup
-from ecc.packet.transfer_rows import FlowsFile, columns, label_columns, next_name
+from ecc.packet.transfer_rows import Columns, FlowsFile, columns, label_columns, next_name
 from ecc.scenario import Scenario
 from ecc.traffic.workload import DRAWN, LABELS
 
@@ -125,7 +125,7 @@ class Transfers:
         self._labels = [np.concatenate(self._labels)]
         return self._labels[0]
 
-    def columns(self, rows: NDArray[np.void]) -> dict[str, NDArray[Any]]:
+    def columns(self, rows: NDArray[np.void]) -> Columns:
         """Return the columns of rows, by name.
 
         Parameters
@@ -135,7 +135,7 @@ class Transfers:
         """
         return self.columns_of(rows)()
 
-    def columns_of(self, rows: NDArray[np.void]) -> Callable[[], dict[str, NDArray[Any]]]:
+    def columns_of(self, rows: NDArray[np.void]) -> Callable[[], Columns]:
         """Return a function that returns the columns of rows by name, also when the run has continued.
 
         Parameters
@@ -188,10 +188,14 @@ class Transfers:
         self._file = None if saved.file is None else FlowsFile(path or saved.file, self.columns, is_new=True)
 
 
-def _columns(rows: NDArray[np.void], setup: Setup, labels: NDArray[np.void] | None) -> dict[str, NDArray[Any]]:
+def _columns(rows: NDArray[np.void], setup: Setup, labels: NDArray[np.void] | None) -> Columns:
     """Return the columns of rows, with those on connections if there are labels."""
     table = columns(rows)
     number, n_flows = rows["number"], setup.n_flows
-    index = np.where(number < n_flows, number, n_flows + rows["template_index"])
-    table["ideal_time"] = setup.ideal_times(index, table["size"], table["idle_rtt"])
-    return table | (label_columns(rows, n_flows, labels) if labels is not None else {})
+
+    def ideal_times() -> NDArray[Any]:
+        index = np.where(number < n_flows, number, n_flows + rows["template_index"])
+        return setup.ideal_times(index, table["size"], table["idle_rtt"])
+
+    labeled = {} if labels is None else label_columns(rows, n_flows, labels).makers
+    return Columns(table.makers | {"ideal_time": ideal_times} | labeled)

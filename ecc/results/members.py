@@ -6,9 +6,12 @@ DataArrays that share a dimension vary together. A member that fails fails alone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor, as_completed, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,10 @@ from ecc.contract.assignment import parameter_names, with_parameters
 from ecc.contract.protocol import Protocol
 from ecc.scenario import Scenario
 
-__all__ = ["Interrupt", "Members", "Varied", "collected", "or_error"]
+__all__ = ["Crew", "Interrupt", "Members", "Varied", "collected", "or_error"]
+
+_PERIOD, _MAX_ENDED = 0.05, 64
+"""Time [s] and number of members of a thread after which members that have ended are handed over."""
 
 
 @dataclass(frozen=True)
@@ -100,62 +106,162 @@ def or_error(make: Callable[[dict[str, Any]], Any], varied: dict[str, Any]) -> A
         return error
 
 
+class Crew:
+    """Threads that run the members of an ensemble, and the results of members as they end.
+
+    Iteration yields lists of (number, result) of members that have ended since the last list; the results of short
+    members come several at once. The first batch runs before all others, because it compiles the code that they share.
+
+    Parameters
+    ----------
+    batches : sequence of sequence of int
+        Numbers of the members that are run together, in the order in which they begin.
+    worker : callable
+        Function called once for each thread; returns a function from a batch to a list of results.
+    executor : Executor, int or None
+        Threads, or their number. None: the number of cores available to this process.
+
+    Raises
+    ------
+    TypeError
+        An executor of processes or machines, which do not share memory.
+    ValueError
+        A number of threads < 1.
+    """
+
+    def __init__(
+        self,
+        batches: Sequence[Sequence[int]],
+        worker: Callable[[], Callable[[Sequence[int]], list[Any]]],
+        executor: Executor | int | None,
+    ) -> None:
+        self._threads, self._executor, self._is_stopped = thread_count(executor), executor, False
+        self._stages = (batches[:1], batches[1:])
+        self._work = [worker() for _ in range(min(self._threads, max(1, len(self._stages[1]))))]
+        self._max_ended = min(_MAX_ENDED, -(-sum(map(len, batches)) // (4 * self._threads)))
+        self._ended = deque[tuple[int, Any]]()
+        self._signals: SimpleQueue[bool | BaseException] = SimpleQueue()  # whether the sender continues
+        self._running: list[Future[None]] = []
+        self._owned: ThreadPoolExecutor | None = None
+
+    def __iter__(self) -> Iterator[list[tuple[int, Any]]]:
+        pool = self._executor
+        if not isinstance(pool, ThreadPoolExecutor):
+            pool = self._owned = ThreadPoolExecutor(self._threads)
+        for stage in self._stages:
+            waiting = deque(stage)
+            self._running = [pool.submit(self._serve, waiting, work) for work in self._work[: len(stage)]]
+            n_running = len(self._running)
+            while n_running:
+                signal: bool | BaseException = True
+                with suppress(Empty):
+                    signal = self._signals.get(timeout=_PERIOD)
+                if isinstance(signal, BaseException):
+                    raise signal
+                n_running -= not signal
+                if ended := self._taken():
+                    yield ended
+
+    def _taken(self) -> list[tuple[int, Any]]:
+        return [self._ended.popleft() for _ in range(len(self._ended))]
+
+    def _serve(self, waiting: deque[Sequence[int]], work: Callable[[Sequence[int]], list[Any]]) -> None:
+        """Run members in a thread until none are left."""
+        count = 0
+        try:
+            while not self._is_stopped:
+                try:
+                    batch = waiting.popleft()
+                except IndexError:
+                    break
+                self._ended.extend(zip(batch, work(batch), strict=True))
+                count += len(batch)
+                if count >= self._max_ended:
+                    self._signals.put(True)
+                    count = 0
+        except BaseException as error:
+            self._signals.put(error)
+        self._signals.put(False)
+
+    def stop(self) -> list[tuple[int, Any]]:
+        """Begin no further batch, wait for the threads, and return members that have ended and were not yielded."""
+        self._is_stopped = True
+        wait([future for future in self._running if not future.cancel()])
+        if self._owned is not None:
+            self._owned.shutdown()
+        return self._taken()
+
+
 def collected(
     count: int,
-    several: Callable[[range], list[Any]],
+    worker: Callable[[], Callable[[Sequence[int]], list[Any]]],
     together: int,
     executor: Executor | int | None,
     progress: ProgressCallback | None,
     interrupt: Interrupt,
+    done: Mapping[int, Any] | None = None,
+    keep: Callable[[list[tuple[int, Any]]], None] | None = None,
 ) -> tuple[list[Any], list[str]]:
     """Return the result of each member (None if it raised) and the reason for each that raised.
 
-    `several` returns the result or the exception of each of at most `together` members. The first member runs before
-    all others, because it compiles the code that they share. Ctrl-C ends the runs, and keeps the results so far.
+    Ctrl-C ends the runs, and keeps the results so far.
+
+    Parameters
+    ----------
+    count : int
+        Number of members.
+    worker, executor
+        See `Crew`. The result of a member that raised is its exception.
+    together : int
+        Maximum number of members in a batch.
+    progress : callable or None
+        Called with the share of members that have ended.
+    interrupt : Interrupt
+        Set by Ctrl-C, after which running members must end.
+    done : mapping, optional
+        Number -> result of members that need not run.
+    keep : callable, optional
+        Called with the numbers and results of members as they end.
+
+    Raises
+    ------
+    Exception
+        If all members raise: the exception of the first.
+    KeyboardInterrupt
+        Ctrl-C before any member had a result.
     """
-    threads = thread_count(executor)
-    size = min(together, -(-count // (4 * threads)))  # batches that end at about the same time
-    batches = [range(first, min(first + size, count)) for first in range(1, count, size)]
     results: list[Any] = [None] * count
     reasons = ["interrupted"] * count
-    errors: list[Exception] = []
-    done = 0
+    errors: dict[int, Exception] = {}
+    for k, result in (done or {}).items():
+        results[k] = result
+    todo = [k for k in range(count) if k not in (done or {})]
+    size = min(together, max(1, -(-len(todo) // (4 * thread_count(executor)))))  # batches that end at about one time
+    crew = Crew([todo[:1], *(todo[k : k + size] for k in range(1, len(todo), size))], worker, executor)
+    n_ended = count - len(todo)
 
-    def store(future: Any) -> None:
-        for k, result in zip(running.pop(future), future.result(), strict=True):
+    def store(ended: list[tuple[int, Any]]) -> None:
+        for k, result in ended:
             if isinstance(result, Exception):
-                reasons[k] = f"{type(result).__name__}: {result}"
-                errors.append(result)
+                reasons[k], errors[k] = f"{type(result).__name__}: {result}", result
             else:
                 results[k] = result
-
-    running: dict[Any, range] = {}
-    pool = executor if isinstance(executor, ThreadPoolExecutor) else ThreadPoolExecutor(threads)
-
-    def end() -> None:
-        """Wait for the members that run, and drop those that do not."""
-        if pool is not executor:
-            pool.shutdown(cancel_futures=True)
-        else:
-            wait([future for future in running if not future.cancel()])
+        if keep is not None:
+            keep(ended)
 
     try:
-        for stage in ([range(1)], batches):
-            running = {pool.submit(several, members): members for members in stage}
-            for future in as_completed(list(running)):
-                done += len(running[future])
-                store(future)
-                if progress is not None:
-                    progress(Share(done / count))
+        for ended in crew if todo else ():
+            store(ended)
+            n_ended += len(ended)
+            if progress is not None:
+                progress(Share(n_ended / count))
     except KeyboardInterrupt:
         interrupt.is_set = True
-        end()
-        for future in [future for future in running if not future.cancelled()]:
-            store(future)
+        store(crew.stop())
     finally:
-        end()
+        crew.stop()
     if all(result is None for result in results):
-        raise errors[0] if errors else KeyboardInterrupt
+        raise errors[min(errors)] if errors else KeyboardInterrupt
     return results, reasons
 
 

@@ -948,7 +948,9 @@ def _in_span(time: FloatArray, between: Span) -> NDArray[np.bool_]:
 
 
 def _selected(run: Trajectory, between: Span, values: FloatArray) -> FloatArray:
-    return values[_in_span(run.values("time"), between)]
+    if (span := () if between is None else (*between,)) not in run._spans:
+        run._spans[span] = _in_span(run.values("time"), between)
+    return values[run._spans[span]]
 
 
 def _smooth(values: FloatArray, over: int) -> FloatArray:

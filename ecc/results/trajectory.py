@@ -114,6 +114,11 @@ class _OnDemand:
     def flows(self) -> pd.DataFrame:
         return self._make_flows()
 
+    @cached_property
+    def _spans(self) -> dict[tuple[float, ...], NDArray[np.bool_]]:
+        """Samples that end in spans of time; most metrics of a run have the same span."""
+        return {}
+
 
 @check_arguments
 @dataclass(frozen=True, repr=False)

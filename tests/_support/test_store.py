@@ -35,6 +35,18 @@ def test_what_is_put_comes_back(tmp_path):
     assert Store(tmp_path).path == tmp_path / "results.sqlite"
 
 
+def test_several_results_are_put_and_read_at_once(tmp_path):
+    store = Store(tmp_path / "results.sqlite")
+    assert store.get_all(["a", "b"]) == {} and not store.path.exists()
+    store.put_all({})
+    assert not store.path.exists()
+    store.put_all({"a": {"x": math.inf}, "b": np.arange(3)})
+    assert store.get_all(["b", "c", "a"]) == {"a": {"x": math.inf}, "b": [0, 1, 2]} and len(store) == 2
+    with pytest.raises(AttributeError):
+        store.put_all({"c": 1.0, "d": object()})
+    assert store.get("c") is None and Store(store.path, fresh=True).get_all(["a"]) == {}
+
+
 def test_a_damaged_row_is_missing_and_no_other(filled):
     with sqlite3.connect(filled) as database:
         database.execute("UPDATE ecc_results SET result = '{\"value\": 3.0}' WHERE key = ?", (KEYS[3],))

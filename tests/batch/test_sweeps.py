@@ -1,6 +1,8 @@
 import importlib
 import pickle
+import signal
 import sys
+import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -13,6 +15,7 @@ import pytest
 import ecc
 from ecc import Flow, Link, Network, Scenario, Tmix
 from ecc._support.store import Store
+from ecc.batch import sweeps
 from ecc.batch.sweeps import ScenarioRuns, SweepError, SweepInterrupted, sweep, sweep_means
 from ecc.errors import EccError
 from ecc.loops.closed_loop import steps_of
@@ -199,6 +202,81 @@ def test_a_point_that_kills_its_worker_fails_alone(pool, tmp_path, monkeypatch):
     with pool() as executor, pytest.raises(SweepError, match="1 of 6 points, .*its process ended, 2 times") as caught:
         sweep(dying, GRID, executor)
     assert int(caught.value.dataset["value"].notnull().sum()) == 5
+
+
+LOSSY = Scenario(
+    Network.dumbbell("5 Mb/s", rtts=[0.05, 0.08], buffer=20_000),
+    ecc.models.CUBIC(),
+    2.0,
+    impairments=[ecc.impairments.RandomLoss(0.02, link=0)],
+)
+FIVE = ["utilization", "fairness", "mean_queue", "peak_queue", "loss"]
+
+
+def alone(point):
+    """The metrics of a point by a separate run."""
+    beta, seed = point["protocol.beta"], point["seed"]
+    scenario = LOSSY.with_(protocol=ecc.models.CUBIC(beta=beta), seed=seed)
+    run = ecc.packet.simulate(scenario)
+    return {name: ecc.metrics.METRICS[name].function(run, scenario, between=(1.0, 2.0)) for name in FIVE}
+
+
+@pytest.mark.parametrize("executor", [None, 1, 3])
+@pytest.mark.parametrize("names", [("protocol.beta", "seed"), ("seed", "protocol.beta")])
+def test_short_runs_share_engines_and_are_single_runs(executor, names, monkeypatch):
+    monkeypatch.setattr(sweeps, "in_workers", None)  # threads of this process make these runs
+    values = {"protocol.beta": [0.5, 0.7], "seed": [5, 2, 9]}
+    found = sweep(ScenarioRuns(LOSSY.to_dict(), FIVE), {name: values[name] for name in names}, executor)
+    for beta in values["protocol.beta"]:
+        for seed in values["seed"]:
+            expected = alone({"protocol.beta": beta, "seed": seed})
+            member = found.sel({"protocol.beta": beta, "seed": seed})
+            assert {name: float(member[name]) for name in FIVE} == expected
+    assert len(set(found["utilization"].to_numpy().ravel().tolist())) == 6
+
+
+@pytest.mark.slow
+def test_long_runs_and_runs_of_custom_protocols_are_in_worker_processes(tmp_path, monkeypatch):
+    source = "from ecc.models import CUBIC\nclass Mine(CUBIC):\n    pass\n"
+    (tmp_path / "protocol_of_mine.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    custom = LOSSY.to_dict() | {"protocol": {"name": "protocol_of_mine:Mine"}}
+    grid = {"protocol.beta": [0.5, 0.7], "seed": [5, 2, 9]}
+    runs, expected = ScenarioRuns(custom, FIVE), sweep(ScenarioRuns(LOSSY.to_dict(), FIVE), grid)
+    for function in (runs, ScenarioRuns(LOSSY.to_dict() | {"duration": 2000.0}, FIVE)):
+        assert not sweeps._are_short(function, [{"seed": 1}])
+    monkeypatch.setattr(sweeps, "_in_threads", None)
+    assert sweep(runs, grid, 2).identical(expected)
+
+
+def test_a_short_run_that_fails_fails_alone_in_a_thread():
+    runs = ScenarioRuns(LOSSY.to_dict(), ["utilization", "mean_completion_time"])
+    with pytest.raises(SweepError, match="some metrics failed at 3 of 3 points, first at .*mean_completion_time") as of:
+        sweep(runs, {"seed": [1, 2, 3]}, 2)
+    assert of.value.dataset["utilization"].notnull().all()
+    with pytest.raises(SweepError, match="the function failed at 1 of 3 points, .*seed must be >= 0, got -1") as of:
+        sweep(ScenarioRuns(LOSSY.to_dict(), FIVE), {"seed": [1, -1, 3]}, 2)
+    assert of.value.dataset["utilization"].notnull().to_numpy().tolist() == [True, False, True]
+
+
+def test_ctrl_c_ends_short_runs_and_the_store_has_those_that_ended(tmp_path):
+    runs, sent, told = ScenarioRuns(LOSSY.to_dict(), FIVE), [], []
+
+    def interrupts(share):
+        if share > 0.1 and not sent:
+            sent.append(1)
+            signal.raise_signal(signal.SIGINT)
+
+    grid, store = {"seed": range(400)}, tmp_path / "runs.sqlite"
+    with pytest.raises(SweepInterrupted, match=r"interrupted after \d+ of 400 points") as caught:
+        sweep(runs, grid, 2, store, interrupts)
+    done = caught.value.dataset["utilization"].notnull().to_numpy()
+    assert 40 <= done.sum() < 400 and threading.active_count() < 10
+    assert set(caught.value.dataset["error"].to_numpy()[~done]) == {"not run"}
+    again = sweep(runs, grid, 2, store, resumed=lambda *counts: told.append(counts))
+    assert told == [(int(done.sum()), 400)]
+    assert again.identical(sweep(runs, grid, 2)) and len(Store(store)) == 400 * len(FIVE)
 
 
 def test_parts_of_a_grid_merge_to_the_whole(tmp_path):
