@@ -26,7 +26,7 @@ from ecc.linear.black_box_family import Found
 from ecc.linear.certificate import unstable
 from ecc.linear.characteristic import Real, Terms, align, determinant
 from ecc.linear.exact_pair import AxisSum, affine_sums
-from ecc.linear.imaginary_axis import AxisPair, Crossing, Pair, SumPair, boundary_crossings
+from ecc.linear.imaginary_axis import MAX_NODES, AxisPair, Crossing, Pair, SumPair, boundary_crossings, pieces_to
 
 __all__ = [
     "NEGATIVE",
@@ -45,6 +45,8 @@ SAMPLES = (0.25, 0.5, 1.0)
 NEGATIVE = "the number of unstable roots along the gain is negative: a crossing was missed"
 _RECOUNTED = 1e9
 """Factor on the first gain tried: beyond it the directions of crossings stay unknown, as F1 is 0 to rounding."""
+_SHORT, _SHORT_NODES = 16.0, 1 << 13  # steps of a short delay; nodes at which terms with such delays are evaluated
+_MAX_LIMITED = 1 << 17  # pieces of a part of the axis if delays are too long to search the whole axis
 _FAR = 2e4  # rad turned within the longest delay: gains with roots beyond it are not searched
 
 
@@ -168,14 +170,42 @@ class Affine:
         """True if the list of crossings is proven."""
         return self._sums is not None
 
+    @cached_property
+    def finds_all(self) -> bool:
+        """True if `up_to` returns the crossings of all gains: for sampled systems whose delays are not too long."""
+        return self.sampled and (self._sums is None or pieces_to(self.pair(1.0).band, pi) <= MAX_NODES)
+
     def up_to(self, gain: float) -> list[Crossing]:
-        """Return every crossing with a gain up to this one; all crossings for sampled systems."""
+        """Return every crossing with a gain up to this one; all crossings if `finds_all`."""
         pair = self.pair(gain)
         top = self.reach(gain)
+        if self.sampled and not self.finds_all:
+            top = self._last_frequency(gain)
+            if pieces_to(pair.band, top) > _MAX_LIMITED:
+                raise ConvergenceError(f"crossings up to gain {gain:.6g} reach too far for delays of this length", None)
         if not isfinite(top):
             raise ConvergenceError(f"the neutral part bounds no root at gain {gain!r}", None)
         out = boundary_crossings(pair, top)
-        return [c for c in out if pair.sampled or c.gain <= gain]
+        return [c for c in out if self.finds_all or c.gain <= gain]
+
+    def _last_frequency(self, gain: float) -> float:
+        """Return a frequency above which no member of a sampled family up to this gain has a root on the boundary.
+
+        There the terms of F0 with short delays exceed all other terms and g F1 in absolute value.
+        """
+        assert self._sums is not None
+        f0, f1 = self._sums
+        short = f0.theta <= _SHORT
+        c, theta = f0.c[0, short], f0.theta[short]
+        others = float(np.abs(f0.c[0, ~short]).sum() + gain * np.abs(f1.c[0]).sum()) * (1.0 + 1e-9)
+        omega = np.linspace(0.0, pi, _SHORT_NODES + 1)
+        step = omega[1]
+        middle = omega[:-1] + 0.5 * step
+        terms = c * np.exp(-1j * np.multiply.outer(middle, theta))
+        curve = float((np.abs(c) * theta**2).sum())
+        least = np.abs(terms.sum(axis=1)) - 0.5 * step * np.abs(terms @ theta) - 0.125 * step**2 * curve
+        near = np.flatnonzero(least <= others + 1e-12 * np.abs(c).sum())
+        return float(omega[near[-1] + 1]) if len(near) else float(step)
 
 
 def _middle(a: float, b: float) -> float:
@@ -256,7 +286,7 @@ class AffineForm(Protocol):
     """A form of a family with a determinant that is affine in the gain; members as in `Affine`."""
 
     @property
-    def sampled(self) -> bool: ...
+    def finds_all(self) -> bool: ...
     @property
     def is_constant(self) -> bool: ...
     @property
@@ -289,7 +319,7 @@ def follow(affine: AffineForm, maximum: float) -> Found:
                 return start, [], 0.0
             continue
         crossings = more
-        complete = inf if affine.sampled else span
+        complete = inf if affine.finds_all else span
         start = affine.count(0.5 * (crossings[0].gain if crossings else span))
         crossings = recounted(affine.count, start, crossings, complete, limit)
         at = lost_at(start, crossings)

@@ -152,7 +152,7 @@ class BorderedPair:
 class BorderedAffine:
     """A family with entries `base + g rise`, the latter in one row or column of the border; as `Affine`."""
 
-    sampled = False
+    finds_all = False
     is_exact = True
 
     def __init__(self, base: Entries, rise: Real, noise: Real, gain: float, parts: Partition, column: int) -> None:

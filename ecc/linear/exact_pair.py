@@ -33,6 +33,7 @@ _EFFORT = 0.1  # share of the products that an expansion may take
 _BITS = 256
 _NARROWEST = 2.0**-100  # shortest piece, relative to the frequency
 _MAX_EVALUATIONS = 20_000
+_MAX_LOCAL = 64  # terms of a sum up to which its derivatives are evaluated on every piece
 _NOISE = 8.0 * _EPS  # relative error of coefficients that are computed from members
 
 Real3 = tuple[Real, Real, Real]
@@ -138,6 +139,23 @@ class AxisSum:
         if len(self.c) == 1:
             return np.array([[sum(k for k, _ in parts)] for parts in self._derivatives], float)
         return np.array([sum(k * omega**n for k, n in parts) + 0.0 * omega for parts in self._derivatives])
+
+    def bounds_between(self, low: Real, high: Real) -> Real:
+        """Return bounds on the moduli of F and of its first four derivatives on pieces, shape (5, points).
+
+        With derivatives at the upper ends, for few terms without powers of s: F may be much smaller than its terms.
+        """
+        every = self.bounds(high)
+        if len(self.c) > 1 or len(self.theta) > _MAX_LOCAL:
+            return every
+        length = high - low
+        fixed, rising = self.rounding
+        terms = self.c[0] * np.exp(np.multiply.outer(-1j * high, self.theta))
+        out = [np.broadcast_to(every[4], high.shape)]
+        for order in (3, 2, 1, 0):
+            at_end = np.abs(terms @ self.theta**order) + (fixed + rising * high) * every[order]
+            out.append(np.minimum(every[order], at_end + length * out[-1]))
+        return np.array(out[::-1])
 
     @property
     def rounding(self) -> tuple[float, float]:
@@ -263,16 +281,13 @@ class Bounded:
         self.evaluations = 0
 
     def errors(self, low: Real, omega: Real) -> Real3:
-        """Return bounds on the fourth derivative on pieces, on rounding in floating point, and on the terms.
-
-        They hold from 0 to the upper ends `omega`.
-        """
-        m0, m1 = self.f0.bounds(omega), self.f1.bounds(omega)
+        """Return bounds on the fourth derivative on pieces, on rounding in floating point, and on the terms."""
+        m0, m1 = self.f0.bounds_between(low, omega), self.f1.bounds_between(low, omega)
         if self.form is phase:
             fourth = sum(comb(4, i) * m0[i] * m1[4 - i] for i in range(5))
         else:
             fourth = sum(comb(4, i) * m[i] * m[4 - i] for i in range(5) for m in (m0, m1))
-        size = self.form.products(m0[0], m1[0])
+        size = self.form.products(self.f0.bounds(omega)[0], self.f1.bounds(omega)[0])
         (a, b), (c, d) = self.f0.rounding, self.f1.rounding
         return np.asarray(fourth), np.asarray(2.0 * (a + c + (b + d) * omega) * size), np.asarray(size)
 

@@ -31,6 +31,7 @@ from ecc.linear.characteristic import (
 from ecc.linear.exact_pair import AxisSum, Bounded, Zero, bits, phase, resolve
 
 __all__ = [
+    "MAX_NODES",
     "AxisPair",
     "Crossing",
     "Pair",
@@ -41,11 +42,12 @@ __all__ = [
     "determinants",
     "isolate",
     "joined_zeros",
+    "pieces_to",
     "refine",
 ]
 
 _OVERSAMPLING = 0.5  # rad of the fastest oscillation in a piece of the first mesh
-_MAX_NODES = 1 << 18
+MAX_NODES = 1 << 18
 _MIN_SPEED = (
     1e-7  # of a root that crosses, relative to frequency and gain: rounding may decide the direction of slower roots
 )
@@ -214,6 +216,11 @@ Real3 = tuple[Real, Real, Real]
 AxisPair = Pair | ProvenPair
 
 
+def pieces_to(band: float, top: float) -> int:
+    """Return the pieces of the first mesh up to a frequency for this longest delay of the determinants."""
+    return ceil(band * top / _OVERSAMPLING) + 16
+
+
 def isolate(
     pair: AxisPair, form: Callable[..., Real3], top: float, bound: Bounded | ProvenPair | None = None
 ) -> tuple[Real, ...]:
@@ -248,11 +255,11 @@ def isolate(
     from the longest delay. A piece is done if the Bezier form has one sign, or is monotone. Other pieces are halved.
     """
     band, order = pair.band, pair.order
-    pieces = ceil(band * top / _OVERSAMPLING) + 16
-    if pieces > _MAX_NODES:
+    pieces = pieces_to(band, top)
+    if pieces > MAX_NODES:
         raise ConvergenceError(
             f"crossings up to {top:.3g} rad/s take {pieces:.2g} pieces for a delay of {band:.3g} s in the determinant, "
-            f"more than the limit of {_MAX_NODES:,}",
+            f"more than the limit of {MAX_NODES:,}",
             None,
         )
     step = top / pieces
@@ -297,7 +304,7 @@ def isolate(
         fails = ~(apart | monotone | tiny | lost)
         if not fails.any():
             break
-        if fails.sum() > _MAX_NODES or depth == 59:
+        if fails.sum() > MAX_NODES or depth == 59:
             raise ConvergenceError("the crossing condition holds along an interval", low[0][fails])
         low, high = low[:, fails], high[:, fails]
         middle = 0.5 * (low[0] + high[0])

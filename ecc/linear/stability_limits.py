@@ -561,6 +561,9 @@ def stability_limit(
     if rounding leaves a piece undecided. The hypothesis is that form: it is compared with members at every gain
     tried, to 1e-13 of their entries. Windows in the delay are complete from 0 on, to the delay above which roots stay
     unstable, or to 4096 crossings. Families with two or more multiples of the delay next to fixed delays are counted.
+    Of sampled systems, delays of up to about 40,000 steps allow the crossings of all gains, longer ones those up to a
+    gain; a family whose states affect each other through few states or signals has proven errors for any number of
+    states, otherwise up to eight.
 
     Other families are counted at the gains tried until four times the limit, and covered by intervals of gains
     over which no root reaches the boundary (`ecc.linear.gain_intervals`), from the lowest gain tried. A cover

@@ -535,3 +535,10 @@ def test_hundreds_of_unstable_roots_at_the_first_gain_have_one_entry():
     assert (low, high) == (pytest.approx(last, rel=1e-9), 1e3)
     assert limit.complete_to == limit.begins < low
     assert len(tried) < 1500
+
+
+@pytest.mark.parametrize("steps", [100_000, 1_000_000])
+def test_delays_too_long_for_the_whole_axis_are_searched_up_to_a_gain(steps):
+    limit = stability_limit(lambda g: SampledSystem([1.0, -g], [0, steps]))
+    assert limit.value == pytest.approx(2.0 * np.sin(np.pi / (2.0 * (2 * steps + 1))), rel=1e-10)
+    assert limit.complete_to == limit.searched_to > 1e3 * limit.value
