@@ -81,6 +81,9 @@ def cases(workers: int) -> dict[str, tuple[int, Runs, Runs]]:
     alphas = np.linspace(0.1, 0.4, 64)
     return {
         "recurrence, PIQI-RCP, 2 flows, 6,000 steps": members(workers, PIQIRCP(), 2, alphas),
+        "recurrence, PIQI-RCP, 2 flows, 6,000 steps, generated": members(
+            workers, PIQIRCP(), 2, np.linspace(0.1, 0.4, 4096)
+        ),
         "recurrence, PIQI-RCP, 20 flows, 6,000 steps": members(workers, PIQIRCP(), 20, alphas),
         "recurrence, RCP, 20 flows, 6,000 steps": members(workers, RCP(), 20, alphas),
         "recurrence, XCP, 20 flows, 1,200 steps": members(workers, XCP(), 20, alphas),

@@ -202,7 +202,7 @@ class _Cache(caching._Cache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         target_context.refresh()
-        name = self._name(sig, target_context.codegen())
+        name = self.name(sig, target_context.codegen())
         self.names.append(name)
         data = kept(name) or _shipped(name)
         if data is None:
@@ -213,9 +213,10 @@ class _Cache(caching._Cache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         dumps: Any = serialize.dumps
-        keep(self._name(sig, data.codegen), dumps(data._reduce()))
+        keep(self.name(sig, data.codegen), dumps(data._reduce()))
 
-    def _name(self, sig: Any, code_generator: Any) -> str:
+    def name(self, sig: Any, code_generator: Any) -> str:
+        """Return the digest of the code for a signature."""
         module = self._function.__module__  # Numba imports this module when it loads the code
         return digest_of(
             self._function, _representation, _THIS_MODULE, module, repr(sig), repr(code_generator.magic_tuple())

@@ -293,6 +293,11 @@ class Varied:
         self._scenario, self._options = scenario, tuple(options)
         self._last: tuple[dict[str, Any], tuple[Scenario, dict[str, Any]]] | None = None
 
+    @property
+    def parameters_of_protocol(self) -> Sequence[str]:
+        """Names of the parameters, if all flows and links have one protocol."""
+        return self._parameters if isinstance(self._scenario.protocol, Protocol) else ()
+
     def check(self, name: str, names: Iterable[str]) -> None:
         """Refuse unknown names.
 

@@ -149,7 +149,7 @@ def test_members_are_those_of_a_plain_loop(time):
     alphas, tau1s = [0.3, 0.6, 0.9], [0.02, 0.05]
     reports = []
     runs = ensemble(SCENARIO, {"alpha": alphas, "tau1": tau1s}, time=time, executor=3, progress=reports.append)
-    assert reports[-1] == 1.0 and reports == sorted(reports) and len(reports) == 6
+    assert reports[-1] == 1.0 and reports == sorted(reports) and 2 <= len(reports) <= 6
     assert runs.rate.dims == ("alpha", "tau1", "time", "flow") and runs.queue.dims[-1] == "link"
     for alpha in alphas:
         for tau1 in tau1s:

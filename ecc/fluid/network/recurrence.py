@@ -33,9 +33,9 @@ from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.initial_conditions import InitialConditions
 from ecc.fluid.network.laws import ARGUMENTS, BLOCK, LANES, CompiledLaws
 from ecc.fluid.network.problem import Problem
-from ecc.fluid.network.result import Result, turns
+from ecc.fluid.network.result import TOTALS, Result, turns
 
-__all__ = ["advance", "likeness", "run", "run_alike"]
+__all__ = ["NEVER", "Setup", "advance", "likeness", "run", "run_alike", "series_of", "setup_of"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -661,7 +661,7 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
     problems : sequence of Problem
         Problems with the same `likeness`.
     """
-    setup = _setup_of(problems)
+    setup = setup_of(problems)
     of_each, of_all = _arrays_of_each(setup), _arrays_of_all(setup)
     w = Fields(**{name: np.ascontiguousarray(array) for name, array in {**of_each, **of_all}.items()})
     for k, array in enumerate(w):
@@ -678,7 +678,7 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
 
 
 @dataclass(frozen=True)
-class _Setup:
+class Setup:
     """Problems that run together: what they share, and their initial conditions.
 
     P crossings: a group and a link of its route.
@@ -695,7 +695,6 @@ class _Setup:
     back: IntArray  # (period, P): steps from the link to the source
     samples: FloatArray  # (n_samples,): ends of samples, in steps
     waiting: FloatArray  # (n_problems, n_links): waiting time of the first departures, in steps
-    memory: int  # number of steps with arrivals that a queue keeps
 
     @property
     def fluid(self) -> FluidNetwork:
@@ -706,6 +705,12 @@ class _Setup:
     def ring_size(self) -> int:
         """Number of steps in the rings of histories, a power of two."""
         return 1 << int(self.ahead.max() + self.back.max() + 2).bit_length()
+
+    @property
+    def memory(self) -> int:
+        """Number of steps with arrivals that a queue keeps."""
+        steps = float(self.problems[0].samples[-1]) / self.interval
+        return min(_MEMORY, ceil(steps + float(self.waiting.max())) + 2)
 
     @property
     def looks_back(self) -> bool:
@@ -738,8 +743,13 @@ class _Recorded(NamedTuple):
     states: FloatArray  # (n_problems, n_samples, n_links)
 
 
-def _setup_of(problems: Sequence[Problem]) -> _Setup:
-    """Return the setup of problems with the same `likeness`."""
+def setup_of(problems: Sequence[Problem]) -> Setup:
+    """Return the setup of problems with the same `likeness`.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+    """
     from ecc.loops.closed_loop import steps_of
 
     first = problems[0]
@@ -759,12 +769,11 @@ def _setup_of(problems: Sequence[Problem]) -> _Setup:
     ends = np.where(np.abs(ends - np.round(ends)) < 1e-9 * np.maximum(1.0, ends), np.round(ends), ends)
     queue = np.array([conditions.queue for conditions in initial])
     waiting = queue / (fluid.capacity * T)  # at equilibrium a queue has arrivals at capacity
-    memory = min(_MEMORY, ceil(float(samples[-1]) / T + waiting.max()) + 2)
     links = np.concatenate(fluid.routes).astype(np.int64)
-    return _Setup(problems, laws, initial, T, links, owner, around, ahead, back, ends, waiting, memory)
+    return Setup(problems, laws, initial, T, links, owner, around, ahead, back, ends, waiting)
 
 
-def _counts(setup: _Setup) -> IntArray:
+def _counts(setup: Setup) -> IntArray:
     """Return `Fields.count` of each problem before the first step."""
     protocol, laws, fluid = setup.problems[0].protocol, setup.laws, setup.fluid
     counts = np.zeros((len(setup.problems), COUNTS), dtype=np.int64)
@@ -783,7 +792,7 @@ def _counts(setup: _Setup) -> IntArray:
     return counts
 
 
-def _arrays_of_each(setup: _Setup) -> dict[str, Any]:
+def _arrays_of_each(setup: Setup) -> dict[str, Any]:
     """Return the fields that differ between problems, name -> array (n_problems, ...)."""
     problems, fluid, T, zeros, each, ring = (
         setup.problems,
@@ -858,7 +867,7 @@ def _arrays_of_each(setup: _Setup) -> dict[str, Any]:
     }
 
 
-def _arrays_of_all(setup: _Setup) -> dict[str, Any]:
+def _arrays_of_all(setup: Setup) -> dict[str, Any]:
     """Return the fields that all problems share, by name."""
     fluid, links = setup.fluid, setup.links
     return {
@@ -881,7 +890,7 @@ def _arrays_of_all(setup: _Setup) -> dict[str, Any]:
     }
 
 
-def _run_to_end(setup: _Setup, w: Fields, table: IntArray, k: int, recorded: _Recorded) -> int:
+def _run_to_end(setup: Setup, w: Fields, table: IntArray, k: int, recorded: _Recorded) -> int:
     """Take all steps of problem k, and record its states at the ends of samples; return a status."""
     problem, counters = setup.problems[k], w.count[k]
     status, slices = FINE, turns(_SLICE)
@@ -901,38 +910,56 @@ def _run_to_end(setup: _Setup, w: Fields, table: IntArray, k: int, recorded: _Re
     return status
 
 
-def _results(setup: _Setup, w: Fields, statuses: Sequence[int], recorded: _Recorded) -> list[Result]:
+def _results(setup: Setup, w: Fields, statuses: Sequence[int], recorded: _Recorded) -> list[Result]:
     """Return the result of each problem after its last step."""
-    samples, T = setup.problems[0].samples, setup.interval
-    widths = np.diff(samples, prepend=0.0)[:, None]
-    link_sums = np.diff(w.out_links[:, :, :2], axis=1, prepend=0.0)
-    group_sums = np.diff(w.out_groups[:, :, :3], axis=1, prepend=0.0)
-    rate, goodput, arrival = group_sums[:, :, 0] / widths, group_sums[:, :, 1] / widths, link_sums[:, :, 0] / widths
-    bottleneck = w.out_groups[:, :, 3].astype(np.int64)
-    stopped_at = np.where(np.isfinite(w.finished), w.finished * T, setup.fluid.stop)
+    T = setup.interval
+    finals = np.stack([w.total, w.delivered, w.lost, w.finished], axis=1)
+    series = series_of(setup, w.out_links, w.out_groups, finals)
     results = []
     for k, status in enumerate(statuses):
         rows, taken = int(w.count[k, SAMPLE]), int(w.count[k, STEP])
         results.append(
             Result(
-                time=samples[:rows],
-                rate=rate[k, :rows],
-                goodput=goodput[k, :rows],
-                bottleneck=bottleneck[k, :rows],
-                queue=w.out_links[k, :rows, 2],
-                queue_max=w.out_links[k, :rows, 3],
-                arrival=arrival[k, :rows],
-                drops=link_sums[k, :rows, 1],
-                sent=w.total[k],
-                delivered=w.delivered[k],
-                lost=w.lost[k],
-                stopped_at=stopped_at[k],
+                time=setup.problems[0].samples[:rows],
+                **{name: values[k] if name in TOTALS else values[k, :rows] for name, values in series.items()},
                 stats={"steps": taken, "rejected": 0},
                 stopped=_stop_reason(status, taken * T),
                 recorded={"flow.x": recorded.rates[k, :rows], "link.R": recorded.states[k, :rows]},
             )
         )
     return results
+
+
+def series_of(setup: Setup, links: FloatArray, groups: FloatArray, finals: FloatArray) -> dict[str, Any]:
+    """Return the series and sums of results, name -> array (n_problems, ...).
+
+    Parameters
+    ----------
+    setup : Setup
+    links : ndarray, shape (n_problems, n_samples, 4, n_links)
+        Cumulative arrived and dropped, queue, peak at the ends of samples.
+    groups : ndarray, shape (n_problems, n_samples, 4, n_groups)
+        Cumulative sent, delivered and lost, and the bottleneck.
+    finals : ndarray, shape (n_problems, 4, n_groups)
+        Sent, delivered and lost in the end, and the step in which all of a group's size was sent.
+    """
+    widths = np.diff(setup.problems[0].samples, prepend=0.0)[:, None]
+    link_sums = np.diff(links[:, :, :2], axis=1, prepend=0.0)
+    group_sums = np.diff(groups[:, :, :3], axis=1, prepend=0.0)
+    finished = finals[:, 3]
+    return {
+        "rate": group_sums[:, :, 0] / widths,
+        "goodput": group_sums[:, :, 1] / widths,
+        "bottleneck": groups[:, :, 3].astype(np.int64),
+        "queue": links[:, :, 2],
+        "queue_max": links[:, :, 3],
+        "arrival": link_sums[:, :, 0] / widths,
+        "drops": link_sums[:, :, 1],
+        "sent": finals[:, 0],
+        "delivered": finals[:, 1],
+        "lost": finals[:, 2],
+        "stopped_at": np.where(np.isfinite(finished), finished * setup.interval, setup.fluid.stop),
+    }
 
 
 def _stop_reason(status: int, now: float) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Result", "turns"]
+__all__ = ["TOTALS", "Result", "turns"]
 
 FloatArray = NDArray[np.float64]
 
@@ -59,3 +59,19 @@ class Result:
     by_class: dict[str, FloatArray] = field(default_factory=dict)  # over (sample, class)
     recorded: dict[str, FloatArray] = field(default_factory=dict)  # "link.", "flow." or "env." and name -> series
     stopped: str = "completed"
+
+    def of_member(self, place: int) -> Result:
+        """Return the result of one of several members, if arrays have a first axis for these.
+
+        Parameters
+        ----------
+        place : int
+            Index of the member.
+        """
+        names = ("rate", "goodput", "bottleneck", "queue", "queue_max", "arrival", "drops", *TOTALS)
+        arrays = {name: getattr(self, name)[place] for name in names}
+        return replace(self, **arrays, recorded={name: values[place] for name, values in self.recorded.items()})
+
+
+TOTALS = ("sent", "delivered", "lost", "stopped_at")
+"""Fields of a result that have one value for each group."""

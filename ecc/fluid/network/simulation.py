@@ -183,6 +183,39 @@ class Prepared:
     record: tuple[str, ...]
     begun: float
 
+    def point_of(self, protocol: Protocol, start: str | ArrayLike) -> Equilibrium | None:
+        """Return the point, as in `Problem`, of a run with another protocol and start.
+
+        Parameters
+        ----------
+        protocol : Protocol
+        start
+            As in `simulate`.
+
+        Raises
+        ------
+        ValueError, LinearizationError
+            As `simulate`.
+        """
+        rates = None if isinstance(start, str) else _rates(start, self.scenario.network.n_flows)
+        return _point(self.scenario, protocol, start, rates)
+
+    @staticmethod
+    def factor_of(start: str | ArrayLike, perturbation: float) -> float:
+        """Return the factor, as in `Problem`, of a start.
+
+        Parameters
+        ----------
+        start, perturbation
+            As in `simulate`.
+
+        Raises
+        ------
+        ValueError
+            As `simulate`.
+        """
+        return 1.0 + _perturbation(perturbation, start)
+
     def run(self) -> Result:
         """Return the result of the model."""
         return self.ended(self.model.run(self.problem))
@@ -306,7 +339,7 @@ def prepare(
     rows = scenario.n_samples(width)
     columns = 4 * scenario.network.n_links + (4 + len(record)) * scenario.network.n_flows
     reserved_bytes(free_memory(), series=rows * columns)
-    factor = 1.0 + _perturbation(perturbation, start, rates)
+    factor = 1.0 + _perturbation(perturbation, start)
     tolerance = as_number(rtol, "rtol")
     if not 1e-13 <= tolerance <= 0.1:
         raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {shown(tolerance)}")
@@ -411,12 +444,12 @@ def _check_scenario(scenario: Scenario) -> None:
         raise ValueError("workload must be None for a fluid run: it carries the flows of the network only")
 
 
-def _perturbation(perturbation: float, start: str | ArrayLike, rates: NDArray[np.float64] | None) -> float:
+def _perturbation(perturbation: float, start: str | ArrayLike) -> float:
     """Return the checked relative deviation of rates from the equilibrium."""
     deviation = as_number(perturbation, "perturbation")
     if not deviation > -1.0:
         raise ValueError(f"perturbation must be > -1, got {shown(deviation)}")
-    if deviation != 0.0 and (rates is not None or start != "equilibrium"):
+    if deviation != 0.0 and not (isinstance(start, str) and start == "equilibrium"):
         raise ValueError(f"perturbation belongs to start='equilibrium', got {shown(deviation)} with start={start!r}")
     return deviation
 
@@ -545,21 +578,26 @@ def _equilibria(
     scenario: Scenario, options: _Options, parts: _Parts
 ) -> tuple[Equilibrium | None, MarkingEquilibrium | None]:
     """Return the point that holds before the start, and over queue disciplines also that of their marks."""
-    protocol, network, rates = parts.protocol, scenario.network, options.rates
+    if options.rates is not None or options.start == "empty" or not any(parts.disciplines):
+        return _point(scenario, parts.protocol, options.start, options.rates), None
+    from ecc.loops.marked_hosts import equilibrium_of_marks
+
+    marking = equilibrium_of_marks(scenario.deployment, scenario.network)
+    feedback = np.full(scenario.network.n_flows, -1)
+    return Equilibrium(marking.rates, marking.probabilities, feedback, marking.queues), marking
+
+
+def _point(
+    scenario: Scenario, protocol: Protocol, start: str | ArrayLike, rates: NDArray[np.float64] | None
+) -> Equilibrium | None:
+    """Return the point that holds before the start if there are no queue disciplines; None: the network is empty."""
+    network = scenario.network
     if rates is not None:
         max_rates = np.array([protocol.rate_range(float(C))[1] for C in network.capacities])
         entered = [flow.route[0] for flow in network.flows]
         bottleneck = np.array(entered if scenario.assignment is None else scenario.assignment)
-        return Equilibrium(rates, max_rates, bottleneck), None
-    if options.start == "empty":
-        return None, None
-    if not any(parts.disciplines):
-        return equilibrium_of(protocol, network, scenario.assigned), None
-    from ecc.loops.marked_hosts import equilibrium_of_marks
-
-    marking = equilibrium_of_marks(scenario.deployment, network)
-    feedback = np.full(network.n_flows, -1)
-    return Equilibrium(marking.rates, marking.probabilities, feedback, marking.queues), marking
+        return Equilibrium(rates, max_rates, bottleneck)
+    return None if start == "empty" else equilibrium_of(protocol, network, scenario.assigned)
 
 
 def _idle(scenario: Scenario) -> NDArray[np.bool_] | None:
