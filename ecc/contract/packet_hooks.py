@@ -91,7 +91,8 @@ def check_hooks(protocol: Protocol) -> None:
                 f"{kind.__name__} must have the packet hook {missing[0]}: it has on_report, whose timer on_receive "
                 "starts and whose packets on_control receives"
             )
-        if protocol.ecn_echo is not None and not any(uses_field(hook, "marked") for hook in hooks.values()):
+        must_respond = protocol.is_responsive and protocol.ecn_echo is not None
+        if must_respond and not any(uses_field(hook, "marked") for hook in hooks.values()):
             raise ValueError(
                 f"{kind.__name__} must have a packet hook that reads env.marked: its packets can be marked (ecn_echo = "
                 f"{protocol.ecn_echo!r}), and none of {', '.join(hooks)} does"

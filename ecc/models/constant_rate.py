@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ecc._support.quantity import RATE, QuantityField, as_rate, default
 from ecc.contract.env import FlowEnv, Hook, NoRecord, Params
 from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.parameters import check_choice
 from ecc.contract.protocol import Protocol
 from ecc.network.network import Network
 
@@ -29,11 +30,14 @@ class ConstantRate(Protocol):
     ----------
     rate : float, bit/s, > 0
         Sending rate, for example "10 Mb/s".
+    ecn : bool or "scalable"
+        Whether routers can mark packets instead of dropping them, with ECT(0); "scalable": with ECT(1), which selects
+        the low-latency queue of DualPI2. The flows respond to no mark.
 
     Raises
     ------
     ValueError, TypeError
-        A missing rate, or one out of range.
+        A missing rate, or a value out of range.
 
     Examples
     --------
@@ -42,6 +46,7 @@ class ConstantRate(Protocol):
     """
 
     rate: QuantityField = default(None)  # required: None is refused like any other invalid rate
+    ecn: bool | str = False
 
     dimensions = {"rate": RATE}
 
@@ -52,6 +57,11 @@ class ConstantRate(Protocol):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", as_rate(self.rate, "rate"))
+        check_choice(self, "ecn", (False, True, "scalable"))
+
+    @property
+    def ecn_echo(self) -> str | None:
+        return "scalable" if self.ecn == "scalable" else "classic" if self.ecn else None
 
     def params(self) -> dict[str, float]:
         return {"rate": self.rate}

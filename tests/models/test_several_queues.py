@@ -134,6 +134,30 @@ def test_dual_queue_keeps_low_latency_low():
     assert rates.sum() > 0.9 * 2e7 and 0.3 < rates[:2].sum() / rates[2:].sum() < 3.0
 
 
+@pytest.mark.parametrize(("ecn", "waits"), [(False, True), (True, True), ("scalable", False)])
+def test_an_unresponsive_call_chooses_its_queue_by_its_codepoint(ecn, waits):
+    network = Network.dumbbell("20 Mb/s", rtts=[0.02] * 2, packet_size=1000, buffer=250_000)
+    hosts = {0: NewReno(ecn=True, transport="sack"), 1: ConstantRate("200 kb/s", ecn=ecn)}
+    found = simulate(Scenario(network, {"flows": hosts, "links": {0: DualPI2()}}, 10.0), sample=0.05)
+    delay = float(found.rtt[100:, 1].mean() - 0.02)
+    assert delay > 0.005 if waits else delay < 0.002
+    assert found.goodput[100:, 1].mean() == pytest.approx(200e3, rel=0.05)
+
+
+def test_packets_of_a_constant_rate_are_marked_or_dropped():
+    for ecn, echo in ((False, None), (True, "classic"), ("scalable", "scalable")):
+        host = ConstantRate("12 Mb/s", ecn=ecn)
+        found = run(CoDel(mark=True), ["12 Mb/s"]) if not ecn else _marked(host)
+        assert host.ecn_echo == echo and (float(found.marks.sum()) > 0.0) is (echo is not None)
+    with pytest.raises(ValueError, match=r"ecn must be one of False, True, 'scalable', got 'yes'"):
+        ConstantRate("1 Mb/s", ecn="yes")
+
+
+def _marked(host: ConstantRate) -> Any:
+    network = Network.dumbbell("10 Mb/s", rtts=[0.02], packet_size=1000, buffer=1_000_000)
+    return simulate(Scenario(network, {"flows": host, "links": {0: CoDel(mark=True)}}, 1.0), sample=0.1)
+
+
 @dataclass(frozen=True)
 class Scalable(Protocol):
     """A window that falls by half a packet a marked packet, and grows by one in an RTT."""
