@@ -34,7 +34,15 @@ from ecc.network.network import Flow, Network, from_table, tables_in, to_table
 from ecc.queues import Trimming, all_disciplines
 from ecc.traffic.workload import KINDS, Tmix, Workload
 
-__all__ = ["MAX_SAMPLED_QUEUES", "Scenario", "notes_at_end", "notes_on_queues", "notes_on_unfinished", "tables_of"]
+__all__ = [
+    "MAX_SAMPLED_QUEUES",
+    "Scenario",
+    "notes_at_end",
+    "notes_on_parameters",
+    "notes_on_queues",
+    "notes_on_unfinished",
+    "tables_of",
+]
 
 
 @check_arguments
@@ -692,6 +700,27 @@ def notes_on_unfinished(has_started: NDArray[np.bool_], has_completed: NDArray[n
     return (
         f"{count:,} of {int(has_started.sum()):,} flows of finite size did not finish in the run; completion times and "
         "slowdowns leave them out",
+    )
+
+
+def notes_on_parameters(scenario: Scenario) -> tuple[str, ...]:
+    """Return the notes of protocols on parameters that do not fit the network.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Scenario of the run.
+    """
+    network, deployment = scenario.network, scenario.deployment
+    flows = [*network.flows, *(scenario.workload.templates if scenario.workload else [])]
+    of_protocol: dict[Protocol, list[Flow]] = {}
+    for flow, protocol in zip(flows, [*deployment.flows, *deployment.templates], strict=True):
+        if type(protocol).network_notes is not Protocol.network_notes:
+            of_protocol.setdefault(protocol, []).append(flow)
+    return tuple(
+        f"{type(protocol).__name__}: {note}"
+        for protocol, its in of_protocol.items()
+        for note in protocol.network_notes(network.with_flows(its))
     )
 
 

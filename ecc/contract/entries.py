@@ -29,7 +29,8 @@ _PACKETS = (
 )  # fmt: skip
 _KNOWLEDGE = (
     "times", "main_parameter", "has_affine_laws", "equilibrium_is_static", "overloads_at_equilibrium", "no_equilibrium",
-    "reductions", "linear_refusal", "fluid_refusal", "run_findings", "params", "namespace", "is_responsive", "loop",
+    "reductions", "linear_refusal", "fluid_refusal", "network_notes", "run_findings", "params", "namespace",
+    "is_responsive", "loop",
     "rate_range", "equilibrium", "equilibrium_set", "published_bounds", "has_relay", "relay_loop",
     "relay_delays", "dimensions",
     "relabeled", "property_exceptions", "operating_range", "reference_loop", "cycle_loop", "round_map",

@@ -612,6 +612,18 @@ class Protocol:
         """Return the `LinkState` with which a router begins."""
         return self.LinkState()
 
+    def network_notes(self, network: Network) -> tuple[str, ...]:
+        """Return notes on parameters that do not fit a network with the protocol's flows, one line each.
+
+        A run prints them and continues: a wrong parameter may be the subject of the run.
+
+        Parameters
+        ----------
+        network : Network
+            Network with the flows that run the protocol.
+        """
+        return ()
+
     # ---- equilibrium, linear models, and what is published -----------------------------------------------
 
     times: ClassVar[tuple[str, ...]] = ("continuous", "discrete", "hybrid")

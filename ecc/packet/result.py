@@ -20,7 +20,7 @@ from ecc.packet.transfers import Transfers
 from ecc.packet.twin import PythonEngine
 from ecc.queues import Policer
 from ecc.results.trajectory import Trajectory
-from ecc.scenario import Scenario, notes_at_end, notes_on_queues, notes_on_unfinished
+from ecc.scenario import Scenario, notes_at_end, notes_on_parameters, notes_on_queues, notes_on_unfinished
 
 __all__ = ["series_of", "trajectory_of"]
 
@@ -99,6 +99,7 @@ def trajectory_of(
             "notes": (
                 *_notes_on_threads(engine, threads),
                 *_notes_on_silence(setup, rows, stats.now),
+                *notes_on_parameters(scenario),
                 *_notes_on_headers(scenario),
                 *_notes_on_policers(scenario),
                 *notes_on_queues(scenario),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.models import HPCC
+from ecc.models import HPCC, NewReno, PowerTCP
 from ecc.network.impairments import CapacitySchedule
 from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
@@ -204,3 +204,26 @@ def test_a_loss_lets_the_next_ack_renew_the_reference():
     one.hooks["on_loss"](one.flow, None, one.p, one.env)
     window = one.ack(2000, 100_000, (4.0, 50_000, 0))
     assert one.flow.reference == window == pytest.approx(125 * KB * 0.95 + 100)
+
+
+def test_runs_note_parameters_that_do_not_fit_the_network():
+    def notes(protocol, engine="packet", capacity="10 Gb/s", rtt="10 us"):
+        network = ecc.Network.dumbbell(capacity, rtts=[rtt] * 2)
+        return ecc.simulate(ecc.Scenario(network, protocol, duration=5e-5), engine).notes
+
+    rate = "HPCC: line_rate (100 Gb/s) does not fit hosts with links of 10 Gb/s: first windows are 10 times too large"
+    long = "HPCC: base_rtt (13 us) does not fit an RTT of 100 us: it must be the longest RTT without queues"
+    for engine in ("packet", "fluid"):
+        assert rate in notes(HPCC(), engine) and long not in notes(HPCC(), engine)
+        assert long in notes(HPCC(), engine, rtt="100 us")
+        fitting = notes(HPCC(line_rate="10 Gb/s", base_rtt="13 us"), engine)
+        assert not [note for note in fitting if note.startswith("HPCC")]
+    assert notes(PowerTCP())[0].startswith("PowerTCP: line_rate (100 Gb/s) does not fit hosts with links of 10 Gb/s")
+
+
+def test_notes_on_parameters_count_the_flows_of_the_protocol_alone():
+    network = ecc.Network.dumbbell("100 Gb/s", rtts=["10 us", "1 ms"])
+    run = ecc.simulate(ecc.Scenario(network, {"flows": {0: HPCC(), 1: NewReno()}}, duration=5e-5))
+    assert not [note for note in run.notes if "base_rtt" in note]
+    run = ecc.simulate(ecc.Scenario(network, {"flows": {0: NewReno(), 1: HPCC()}}, duration=5e-5))
+    assert [note for note in run.notes if "base_rtt (13 us) does not fit an RTT of 1 ms" in note]

@@ -29,7 +29,7 @@ from ecc.fluid.network.result import Result
 from ecc.laws.arguments import takes
 from ecc.network.impairments import CapacitySchedule, RandomLoss
 from ecc.results.trajectory import Trajectory
-from ecc.scenario import Scenario, notes_at_end, notes_on_queues, notes_on_unfinished
+from ecc.scenario import Scenario, notes_at_end, notes_on_parameters, notes_on_queues, notes_on_unfinished
 
 if TYPE_CHECKING:
     from ecc.loops.marked_hosts import MarkingEquilibrium
@@ -861,7 +861,8 @@ def _trajectory(
     at_end = notes_at_end(scenario, np.asarray(result.time), series["rate"])
     has_started = sized & (begin < (result.time[-1] if len(result.time) else 0.0))
     unfinished = notes_on_unfinished(has_started, np.isfinite(finish))
-    stats["notes"] = (*notes, *result.stats.get("notes", ()), *notes_on_queues(scenario), *unfinished, *at_end)
+    before = (*notes, *notes_on_parameters(scenario), *result.stats.get("notes", ()))
+    stats["notes"] = (*before, *notes_on_queues(scenario), *unfinished, *at_end)
     attributes = {
         "engine": "fluid",
         "time": time,

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc._support.display import quantity_text
 from ecc._support.quantity import QuantityField
 from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
 from ecc.contract.equilibrium import Equilibrium
@@ -44,6 +45,9 @@ class LinkState:
     sent: float = 0.0  # departures so far [bytes]
 
 
+_TOLERANCE = 1.01  # smaller differences of rates and RTTs change no result visibly
+
+
 class TelemetryProtocol(windows.WindowProtocol):
     """Base class of the protocols that respond to the largest report of a path with windows paced over T."""
 
@@ -72,6 +76,22 @@ class TelemetryProtocol(windows.WindowProtocol):
     def opening_window(self) -> float | None:
         """The volume that a host sends in T at line rate, unless `initial` is set."""
         return None if self.initial is not None else self.line_rate * self.base_rtt / 8.0
+
+    def network_notes(self, network: Network) -> tuple[str, ...]:
+        """Return notes on a line rate that no host's link has, and on RTTs longer than T."""
+        first = max(network.capacities[route[0]] for flow in network.flows for route in flow.routes)
+        rtt, notes = float(network.rtts.max()), []
+        if self.line_rate > _TOLERANCE * first:
+            notes.append(
+                f"line_rate ({quantity_text(self.line_rate, 'bit/s')}) does not fit hosts with links of "
+                f"{quantity_text(first, 'bit/s')}: first windows are {self.line_rate / first:.3g} times too large"
+            )
+        if rtt > _TOLERANCE * self.base_rtt:
+            notes.append(
+                f"base_rtt ({quantity_text(self.base_rtt, 's')}) does not fit an RTT of {quantity_text(rtt, 's')}: it "
+                "must be the longest RTT without queues"
+            )
+        return tuple(notes)
 
     def link_hooks(self) -> dict[str, Hook]:
         return {"on_departure": link_on_departure}
