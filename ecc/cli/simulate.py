@@ -87,7 +87,11 @@ def simulate(
         typer.Option(metavar="K", min=0, help="With --capture of a packet run: index of the link, default 0."),
     ] = None,
     qlog: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --python: .sqlog file that gets the log of a flow.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help=".sqlog file that gets the log of a flow; the run is slow, as with --python.",
+        ),
     ] = None,
     flow: Annotated[
         str | None,
@@ -125,10 +129,8 @@ def simulate(
         raise ValueError(f"out must end in {', '.join(RUN_WRITERS)}, got {str(out)!r}")
     if engine != Simulator.packet and (flows_to or checkpoint):
         raise ValueError(f"flows-to and checkpoint need --engine packet, got {engine}")
-    if python and (engine != Simulator.packet or checkpoint):
-        raise ValueError("python needs --engine packet, and no checkpoint")
-    if qlog is not None and not python:
-        raise ValueError("qlog needs --python")
+    if (python or qlog) and (engine != Simulator.packet or checkpoint):
+        raise ValueError(f"{'python' if python else 'qlog'} needs --engine packet, and no checkpoint")
     if flow is not None and qlog is None:
         raise ValueError("flow needs --qlog FILE, which gets its log")
     if engine != Simulator.packet and threads is not None:
@@ -138,8 +140,8 @@ def simulate(
     every = as_time(number_or_text(checkpoint_every or _SAVE_EVERY), "checkpoint-every", positive=True)
     if engine != Simulator.live and slow != 1.0:
         raise ValueError(f"slow needs --engine live, got {engine}")
-    if capture is not None and (engine == Simulator.fluid or python or checkpoint):
-        raise ValueError("capture needs --engine packet or live, without --python and --checkpoint")
+    if capture is not None and (engine == Simulator.fluid or python or qlog or checkpoint):
+        raise ValueError("capture needs --engine packet or live, without --python, --qlog and --checkpoint")
     if link is not None and (capture is None or engine != Simulator.packet):
         raise ValueError("link needs --engine packet and --capture FILE, which gets its packets")
     of_fluid = fluid_options(engine, time, clocking)
@@ -153,7 +155,7 @@ def simulate(
         options: dict[str, Any] = {"sample": quantity_or_none(sample), "record": tuple(record or ())}
         options |= of_fluid
         options |= {"flows_to": flows_to} if flows_to else {}
-        options |= {"engine": "python"} if python else {}
+        options |= {"engine": "python"} if python or qlog else {}  # the C engine writes no logs
         options |= {"qlog": logs} if logs else {}
         options |= {"threads": threads} if threads is not None else {}
         options |= {"capture": {link or 0: capture}} if capture and engine == Simulator.packet else {}

@@ -276,9 +276,9 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert "note: record" in capsys.readouterr().out
 
 
-def test_the_example_is_what_its_command_writes(tmp_path):
+def test_the_example_is_what_its_command_writes(tmp_path, capsys):
     scenario = str(EXAMPLE.with_suffix(".toml"))
-    assert main(["simulate", scenario, "--python", "--qlog", str(tmp_path / "again.sqlog")]) == 0
+    assert main(["simulate", scenario, "--qlog", str(tmp_path / "again.sqlog")]) == 0
     kinds = ("quic:packet_sent", "quic:packet_received", "quic:packet_lost")
     old, new = (
         [(one["time"], one["data"]) for one in records(path)[1:] if one["name"] in kinds]
@@ -286,7 +286,8 @@ def test_the_example_is_what_its_command_writes(tmp_path):
     )
     assert old == new and len(old) > 500
     assert EXAMPLE.stat().st_size < 200_000
-    assert main(["simulate", scenario, "--qlog", str(tmp_path / "again.sqlog")]) == 2
+    assert main(["simulate", scenario, "--engine", "fluid", "--qlog", str(tmp_path / "again.sqlog")]) == 2
+    assert "qlog needs --engine packet, and no checkpoint" in capsys.readouterr().err
 
 
 def test_the_command_writes_the_log_of_any_flow_or_of_all(tmp_path, monkeypatch, capsys):
