@@ -20,6 +20,7 @@ import numpy as np
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.digests import digest, function_digest
 from ecc._support.files import checked_digest
+from ecc._support.interrupts import InterruptRecord
 from ecc._support.quantity import as_count
 from ecc._support.reports import ProgressCallback, Share
 from ecc._support.store import Store
@@ -143,25 +144,31 @@ def sweep(
     >>> sweep(lambda a, b: a * b, {}, zipped={"a": [1, 2], "b": [3, 4]})["value"].values
     array([3., 8.])
     """
-    import xarray  # noqa: F401, imported now, as after Ctrl-C it would delay the end
-
     axes = _Axes.of(grid, zipped or {})
     first, step = (1, 1) if part is None else part
     if not 1 <= first <= step:
         raise ValueError(f"part must be (k, n) with k from 1 to n, got {shown(part)}")
     points = axes.points()
-    calls = [function.pinned(**point) for point in points] if hasattr(function, "pinned") else points
     mine = range(first - 1, len(points), step)
-    stored = None if store is None else _PointStore(function, store)
-    done = {} if stored is None else stored.get_all({k: calls[k] for k in mine})
-    todo = [k for k in mine if k not in done]
+    stored: _PointStore | None = None
+    done: dict[int, dict[str, float]] = {}
     failures: dict[int, str] = {}
     subject = "some metrics"
-    if done and resumed is not None:
-        resumed(len(done), len(mine))
     try:
-        with closing(_outcomes(function, [calls[k] for k in todo], executor)) as outcomes:
+        import xarray  # noqa: F401, imported now, as after Ctrl-C it would delay the end
+
+        calls = [function.pinned(**point) for point in points] if hasattr(function, "pinned") else points
+        if store is not None:
+            stored = _PointStore(function, store)
+            done = stored.get_all({k: calls[k] for k in mine})
+        todo = [k for k in mine if k not in done]
+        if done and resumed is not None:
+            resumed(len(done), len(mine))
+        all_outcomes = _outcomes(function, [calls[k] for k in todo], executor)
+        with InterruptRecord() as interrupts, closing(all_outcomes) as outcomes:
             for ended in outcomes:
+                if interrupts.noted and executor is None:  # a run in the function ended early, with a part of its data
+                    raise KeyboardInterrupt
                 results: dict[int, dict[str, float]] = {}
                 for index, value in ended:
                     k = todo[index]

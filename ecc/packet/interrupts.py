@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from ecc._support.interrupts import record_in_force
+
 __all__ = ["Interrupts", "SliceLimit"]
 
 LOOK_PERIOD, IDLE_TIME = 0.02, 1.0
@@ -18,13 +20,15 @@ class Interrupts:
     """Records Ctrl-C instead of raising it, because it must not separate a step of the engine from the run's counters.
 
     A second Ctrl-C is raised within `callback`, in code of the user. In other threads, and if the signal has another
-    handler, nothing changes.
+    handler than Python's or that of an `InterruptRecord`, nothing changes.
     """
 
     def __init__(self) -> None:
         self.noted = self._may_raise = False
         in_main = threading.current_thread() is threading.main_thread()
-        self._handles = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self._before = signal.getsignal(signal.SIGINT)
+        self._record = record_in_force(self._before)
+        self._handles = in_main and (self._before is signal.default_int_handler or self._record is not None)
 
     def __enter__(self) -> Interrupts:
         if self._handles:
@@ -33,9 +37,11 @@ class Interrupts:
 
     def __exit__(self, *raised: object) -> None:
         if self._handles:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, self._before)
 
     def _note(self, number: int, frame: object) -> None:
+        if self._record is not None:
+            self._record.noted = True
         if self.noted and self._may_raise:
             raise KeyboardInterrupt
         self.noted = True

@@ -3,6 +3,7 @@ import pickle
 import signal
 import sys
 import threading
+import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -191,6 +192,36 @@ def test_interrupted_it_has_what_was_done():
     assert isinstance(caught.value, SweepInterrupted)
     assert caught.value.dataset["value"].to_numpy()[0].tolist() == [0.5, 0.5]
     assert set(caught.value.dataset["error"].to_numpy()[1:].ravel()) == {"not run"}
+
+
+@pytest.mark.parametrize("engine", ["packet", "fluid"])
+def test_ctrl_c_within_a_run_of_the_function_ends_the_sweep_the_same_way(engine):
+    def shares(rtt):
+        duration = 0.5
+        if rtt == 0.2:
+            duration = 1e5  # minutes
+            threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
+        network = ecc.Network.dumbbell("10 Mb/s", rtts=[rtt])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the run that ends early
+            run = ecc.simulate(ecc.Scenario(network, ecc.models.RCP(), duration=duration), engine)
+        return float(run.rate.mean())
+
+    with pytest.raises(SweepInterrupted, match="interrupted after 1 of 3 points") as caught:
+        sweep(shares, {"rtt": [0.1, 0.2, 0.3]})
+    assert np.isfinite(caught.value.dataset["value"].to_numpy()).tolist() == [True, False, False]
+    assert caught.value.dataset["error"].to_numpy().tolist()[1:] == ["not run"] * 2
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_before_the_first_point_is_of_the_same_kind(tmp_path, monkeypatch):
+    def interrupted(self, points):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ecc.batch.sweeps._PointStore.get_all", interrupted)
+    with pytest.raises(SweepInterrupted, match="interrupted after 0 of 6 points") as caught:
+        sweep(both, GRID, store=tmp_path)
+    assert set(caught.value.dataset["error"].to_numpy().ravel()) == {"not run"}
 
 
 @pytest.mark.parametrize("pool", [lambda: nullcontext(2), lambda: ProcessPoolExecutor(2, get_context("spawn"))])
