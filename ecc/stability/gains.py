@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import inf
 from typing import Any, Unpack
 
@@ -43,15 +43,30 @@ def parameter_of(protocol: Protocol | ProtocolAssignment, parameter: str | None)
     Raises
     ------
     ValueError
-        The protocol does not have the parameter, or none is named and none declared.
+        The protocol does not have the parameter, it is an array, or none is named and none declared.
     """
     names, name = parameter_names(protocol), parameter or protocol.main_parameter
     if not name:
         kind = type(protocol).__name__ if isinstance(protocol, Protocol) else str(protocol)
         raise ValueError(f"parameter must be one of {', '.join(names)}: {kind} declares no main_parameter")
+    size = _size_of_array(protocol, name)
+    if size is not None:
+        numbers = ", ".join(key for key in names if _size_of_array(protocol, key) is None)
+        raise ValueError(f"parameter must be a number ({numbers}), got {name}, an array of {size} numbers")
     if name not in names:
         raise ValueError(f"parameter must be one of {', '.join(names)}, got {shown(name)}")
     return name
+
+
+def _size_of_array(protocol: Protocol | ProtocolAssignment, name: str) -> int | None:
+    """Return the number of values of a parameter that is an array; None for all others, and for unknown names."""
+    half, _, field_name = name.rpartition(".")
+    if isinstance(protocol, Protocol):
+        runs = [] if half else [protocol]
+    else:
+        runs = [run for part, run in protocol.halves if part == half]
+    values = [getattr(run, f.name) for run in runs for f in fields(run) if f.name == field_name]
+    return next((len(value) for value in values if isinstance(value, list | tuple | np.ndarray)), None)
 
 
 @check_arguments

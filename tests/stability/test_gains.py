@@ -1,6 +1,6 @@
 """Critical gains of protocols against the papers' numbers."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf, isnan, pi
 
 import numpy as np
@@ -9,8 +9,9 @@ import pytest
 from ecc.errors import LinearizationError
 from ecc.linear.characteristic import Characteristic
 from ecc.loops.closed_loop import linearize
-from ecc.models import DCQCN, PIQIRCP, QIRCP, RCP, PowerTCP
+from ecc.models import DCQCN, PIQIRCP, QIRCP, RCP, NewReno, PowerTCP
 from ecc.network.network import Network
+from ecc.queues import DRR
 from ecc.stability import critical_gain
 
 
@@ -134,3 +135,22 @@ def test_a_parameter_in_bit_s_is_searched_around_its_value():
     assert found.value == pytest.approx(3.5525e8, rel=1e-4)
     for share, stable in ((0.99, True), (1.01, False)):
         assert linearize(DCQCN(rate_ai=share * found.value), network).is_stable is stable
+
+
+def test_a_parameter_that_is_an_array_has_no_limit():
+    @dataclass(frozen=True)
+    class Weighted(RCP):
+        weights: tuple[float, ...] = (0.4, 1.0)
+
+    network = Network.dumbbell("1 Gb/s", rtts=[0.1])
+    numbers = "alpha, beta, interval, initial, floor, rtt_gain"
+    message = rf"^parameter must be a number \({numbers}\), got weights, an array of 2 numbers$"
+    with pytest.raises(ValueError, match=message):
+        critical_gain(Weighted(), network, "weights")
+    halves = {"flows": NewReno(ecn=True), "links": DRR(weights=(1, 2, 3))}
+    with pytest.raises(
+        ValueError, match=r"^parameter must be a number \(.*\), got links.weights, an array of 3 numbers"
+    ):
+        critical_gain(halves, network, "links.weights")
+    with pytest.raises(ValueError, match=r"^parameter must be one of alpha, .*, got 'flows.weights'"):
+        critical_gain(Weighted(), network, "flows.weights")
