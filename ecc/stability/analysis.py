@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import inf, nan
+from math import inf, isnan, nan
 from typing import Any, Unpack
 
 import numpy as np
@@ -411,6 +411,52 @@ class Analysis(Displayed):
         """Notes of the models, each once."""
         return tuple(dict.fromkeys(note for model in self.models for note in model.notes))
 
+    @property
+    def conclusion(self) -> str:
+        """The verdict in one line, with the values of the parameter up to which it holds."""
+        at = f"at {self.parameter} = {self._value():g}" if self.parameter else "at these parameters"
+        if not self.models:
+            return f"not known, because {self._name} has no linear model here; a run shows the behavior"
+        if self._has_signed_queue:
+            return self._conclusion_above_zero(at)
+        by_verdict: dict[str, list[str]] = {}
+        for model in self.models:
+            by_verdict.setdefault(model.verdict, []).append(model.time)
+        if len(by_verdict) > 1:
+            parts = (f"{verdict} in the {' and '.join(times)} model" for verdict, times in by_verdict.items())
+            return f"the linear models differ {at}: {', '.join(parts)}"
+        (verdict,) = by_verdict
+        models = "all linear models" if self.models[1:] else f"the {self.models[0].time} model"
+        return f"{verdict} {at} in {models}{self._reach(verdict)}"
+
+    def _conclusion_above_zero(self, at: str) -> str:
+        """Return the verdict on loops with the queue kept >= 0, because the models with signed queues have others."""
+        verdict = None if self.switched is None or self.switched.caveat else self.switched.is_stable
+        if verdict is None:
+            return f"not known {at}, because the linear models hold for a signed queue only; a run shows the behavior"
+        if not verdict or self.switched_range is None:
+            return f"{'stable' if verdict else 'unstable'} {at}"
+        low, high = self.switched_range
+        return f"stable {at}; proven at the values of {self.parameter} tried from {low:.4g} to {high:.4g}"
+
+    def _reach(self, verdict: str) -> str:
+        """Return the values of the parameter around the present one at which all models are stable, as a clause."""
+        intervals = [model.interval for model in self.models if model.interval is not None]
+        if verdict not in ("stable", "unstable") or not intervals or len(intervals) < len(self.models):
+            return ""
+        if any(isnan(interval.lower) for interval in intervals):
+            return f"; no value of {self.parameter} is known at which all are stable" if verdict == "unstable" else ""
+        low, high = max(interval.lower for interval in intervals), min(interval.upper for interval in intervals)
+        if low >= high:
+            return ""
+        if verdict == "unstable":
+            values = f"above {low:.4g}" if high == inf else f"from {low:.4g} to {high:.4g}"
+            return f"; stable for {self.parameter} {values}"
+        start = f"down to {low:.4g} and " if low > 0.0 else ""
+        if high == inf:
+            return f", {start}up to the largest value searched"
+        return f", {start}up to {self.parameter} = {high:.4g}, {high / self._value():.3g} times this value"
+
     def _note_rows(self) -> Rows:
         """Return rows of the notes, each with the models that it concerns."""
         about = {note: [model.time for model in self.models if note in model.notes] for note in self.notes}
@@ -488,6 +534,9 @@ class Analysis(Displayed):
         margins = _OF_DELAY_MARGINS if any(model.margins is not None for model in self.models) else ""
         return [*rows, *([("assumed", _ASSUMED + margins)] if self.models else [])]
 
+    def _last_rows(self) -> Rows:
+        return [*self._common_rows(), *self._note_rows(), ("conclusion", self.conclusion)]
+
     def __repr__(self) -> str:
         table = self._models()
         widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))] if table else []
@@ -495,8 +544,7 @@ class Analysis(Displayed):
             "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
         ]
         first, rest = (
-            [f"{name}: {text}" for name, text in rows]
-            for rows in (self._kept_above_zero(), (*self._common_rows(), *self._note_rows()))
+            [f"{name}: {text}" for name, text in rows] for rows in (self._kept_above_zero(), self._last_rows())
         )
         return "\n".join([self._title(), *first, *(f"  {line}" for line in lines), *rest])
 
@@ -507,7 +555,7 @@ class Analysis(Displayed):
         first = self._kept_above_zero()
         first_table = html_table(self._title(), first) if first else ""
         table = grid_html("" if first else self._title(), models)
-        return first_table + table + html_table("", [*self._common_rows(), *self._note_rows()])
+        return first_table + table + html_table("", self._last_rows())
 
     def to_dict(self) -> dict[str, Any]:
         """Return all results as plain data, as `ecc stability --json` prints them."""
@@ -520,6 +568,7 @@ class Analysis(Displayed):
             "capacities": self.network.capacities.tolist(),
             "models": [self._model_dict(model) for model in self.models],
             "refused": self.refused,
+            "conclusion": self.conclusion,
             "published": [asdict(bound) for bound in self.bounds],
             "cycle": None if self.cycle is None else asdict(self.cycle),
             "safe_perturbation": None if self.perturbation is None else asdict(self.perturbation),

@@ -325,3 +325,46 @@ def test_tables_in_a_pipe_are_not_folded(capsys, monkeypatch):
 def _json(arguments, capsys):
     assert main(arguments) == 0
     return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("protocol", "times", "conclusion"),
+    [
+        (
+            ecc.models.QIRCP(alpha=0.5),
+            ["continuous"],
+            r"stable at alpha = 0\.5 in the continuous model, up to alpha = 1\.571, 3\.14 times this value",
+        ),
+        (
+            ecc.models.QIRCP(alpha=2.0),
+            ["continuous", "hybrid"],
+            r"unstable at alpha = 2 in all linear models; stable for alpha from 0 to 1\.495",
+        ),
+        (
+            ecc.models.QIRCP(alpha=1.6),
+            ["continuous", "discrete"],
+            r"the linear models differ at alpha = 1\.6: unstable in the continuous model, stable in the discrete model",
+        ),
+        (
+            ecc.models.RCP(),
+            ["continuous"],
+            r"stable at alpha = 0\.4; proven at the values of alpha tried from \S+ to \S+",
+        ),
+        (
+            ecc.models.XCP(),
+            ["hybrid"],
+            r"not known at alpha = 0\.4, because the linear models hold for a signed queue only; a run shows .*",
+        ),
+        (
+            {"flows": ecc.models.NewReno(ecn=True), "links": ecc.queues.PI2(mark=True)},
+            ["continuous"],
+            r"unstable at these parameters in the continuous model",
+        ),
+    ],
+)
+def test_the_last_line_has_the_conclusion(protocol, times, conclusion):
+    network = ecc.Network.dumbbell("100 Mb/s", rtts=["200 ms" if isinstance(protocol, dict) else "100 ms"])
+    found = analyze(protocol, network, times=times, certify=False)
+    assert re.fullmatch(conclusion, found.conclusion)
+    assert repr(found).splitlines()[-1] == f"conclusion: {found.conclusion}"
+    assert found.to_dict()["conclusion"] == found.conclusion
