@@ -6,21 +6,26 @@ Members run in threads, because the C engine releases the interpreter's lock. Ea
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
+from ecc._support.digests import digest, function_digest
 from ecc._support.quantity import Quantity, as_count
 from ecc._support.reports import ProgressCallback
-from ecc.errors import EccError
-from ecc.packet.simulation import Cancel, Run
+from ecc._support.store import Store
+from ecc.errors import EccError, warn
+from ecc.packet.simulation import Cancel, Run, simulate
 from ecc.results.members import Interrupt, Members, Varied, collected, or_error
 from ecc.results.metrics import evaluated, get
 from ecc.results.trajectory import Trajectory
@@ -52,6 +57,7 @@ def ensemble(
     executor: Executor | int | None = None,
     progress: ProgressCallback | None = None,
     cancel: Cancel | None = None,
+    store: str | Path | None = None,
 ) -> xr.Dataset:
     """Return metrics and series of the packet runs of a scenario for many seeds, parameters or fields.
 
@@ -81,6 +87,10 @@ def ensemble(
         Called after members end with a `Progress`: the completed `share` of members.
     cancel : Cancel, optional
         Called regularly, in several threads; the ensemble ends when it returns True.
+    store : str or Path, optional
+        File (for a folder: its "results.sqlite") that keeps the results of completed members. A later call with the
+        same metrics, series and options runs only members that are missing, even if the process was killed. The key of
+        a member is a digest of its scenario and of the code of engine, protocols and metrics.
 
     Returns
     -------
@@ -94,12 +104,20 @@ def ensemble(
     Raises
     ------
     ValueError
-        If nothing varies, a name is unknown or has no values, members with series differ in size, or, if all members
-        raise (for example because a series does not exist), the exception of the first.
+        If nothing varies, a name is unknown or has no values, members with series differ in size, the store is a file
+        of another kind, or, if all members raise (for example because a series does not exist), the exception of the
+        first.
+    TypeError
+        If a store is given for a protocol that uses objects without a digest.
     EccError
         If `cancel` returns True before any member runs.
     KeyboardInterrupt
         Ctrl-C before any member had a result.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the store cannot be written; the result is complete.
 
     Examples
     --------
@@ -149,12 +167,20 @@ def ensemble(
         make_member = partial(make, copy(varied), Runs())
         return lambda which: [or_error(make_member, members.values[k]) for k in which]
 
-    results, reasons = collected(len(members.values), worker, 1, executor, progress, interrupt)
+    stored = None
+    if store is not None:
+        made_by = {"options": options, "metrics": list(metrics), "arguments": arguments or {}, "series": list(series)}
+        stored = _MemberStore(store, copy(varied), members, made_by)
+    known, keep = (stored.known, stored.keep) if stored is not None else ({}, None)
+    results, reasons = collected(len(members.values), worker, 1, executor, progress, interrupt, known, keep)
     for k, member in enumerate(results):
         if member is None:
             results[k] = _Member(reasons[k])
         elif member.stopped == "canceled" and interrupt.is_set:
             member.stopped = "interrupted"
+    if not templates and known:  # labels and units of a run that has not begun
+        first, own_options = varied.member(members.values[min(known)])
+        templates.append(Run(first, **(options | own_options)).trajectory())
     if not templates:
         raise EccError("cancel must let a member run, got True before the first one")
     variables = _series(members, results, templates[0], series) | _numbers(members, results, list(metrics))
@@ -198,6 +224,89 @@ class _Member:
     metrics: Mapping[str, float] = field(default_factory=dict)
     error: str = ""
     series: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the results as plain data for a store, without loss."""
+        series = {
+            name: [array.dtype.str, array.shape, b64encode(np.ascontiguousarray(array).data).decode()]
+            for name, array in self.series.items()
+        }
+        return vars(self) | {"series": series}
+
+    @classmethod
+    def restored(cls, plain: Mapping[str, Any]) -> _Member:
+        """Return the results from the plain data of `plain`."""
+        series = {
+            name: np.frombuffer(b64decode(text), kind).reshape(shape)
+            for name, (kind, shape, text) in plain["series"].items()
+        }
+        return cls(**{**plain, "series": series})
+
+
+class _MemberStore:
+    """Completed members of ensembles in a store; `known` has those of this ensemble by number.
+
+    Parameters
+    ----------
+    path : str or Path
+    varied : Varied
+    members : Members
+    made_by : mapping
+        Names and options that determine the results of a member, in addition to its scenario and its own options.
+    """
+
+    def __init__(self, path: str | Path, varied: Varied, members: Members, made_by: Mapping[str, Any]) -> None:
+        self._store = Store(path)
+        self._code: dict[tuple[Any, ...], str] = {}
+        self._made_by = _text(made_by)
+        self._functions = [get(name).function for name in made_by["metrics"]]
+        self._keys: dict[int, str] = {}
+        texts: dict[tuple[int, ...], str] = {}
+        for k, values in enumerate(members.values):
+            try:
+                scenario, own_options = varied.member(values)
+            except Exception:  # the member itself will report it
+                continue
+            others = tuple(id(value) for name, value in values.items() if name != "seed")
+            if others not in texts:
+                texts[others] = self._text_of(scenario, own_options)
+            if texts[others]:
+                self._keys[k] = digest(texts[others], str(scenario.seed))
+        found = self._store.get_all(list(self._keys.values()))
+        self.known = {k: _Member.restored(found[key]) for k, key in self._keys.items() if key in found}
+        self._is_reported = False
+
+    def _text_of(self, scenario: Scenario, own_options: Mapping[str, Any]) -> str:
+        """Return a digest of all that determines the results of a member, except its seed; "" if it cannot run."""
+        objects = (simulate, *self._functions, *dict.fromkeys(map(type, scenario.deployment.protocols)))
+        if objects not in self._code:
+            self._code[objects] = function_digest(*objects)
+        try:
+            tables = scenario.to_dict()
+        except (TypeError, ValueError):
+            return ""
+        del tables["seed"]
+        return digest("packet ensemble", self._code[objects], self._made_by, _text(tables), _text(own_options))
+
+    def keep(self, ended: Sequence[tuple[int, Any]]) -> None:
+        """Store the completed ones of members that have ended.
+
+        Parameters
+        ----------
+        ended : sequence of (int, _Member or Exception)
+        """
+        completed = [(k, member) for k, member in ended if getattr(member, "stopped", "") == "completed"]
+        self._store.put_all({self._keys[k]: member.plain() for k, member in completed})
+        if self._store.trouble is not None and not self._is_reported:
+            self._is_reported = True
+            warn(self._store.trouble)
+
+
+def _text(values: Any) -> str:
+    def plain(value: Any) -> Any:
+        return value.tolist() if hasattr(value, "tolist") else str(value)
+
+    return json.dumps(values, sort_keys=True, default=plain)
 
 
 def _numbers(members: Members, results: Sequence[_Member], metrics: Sequence[str]) -> dict[str, Any]:

@@ -250,6 +250,8 @@ def collected(
             keep(ended)
 
     try:
+        if done and progress is not None:
+            progress(Share(n_ended / count))
         for ended in crew if todo else ():
             store(ended)
             n_ended += len(ended)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from waiting import until
 
 import ecc
+from ecc._support.store import Store
 from ecc.models import BBR, CUBIC, RCP, NewReno, Protocol, all_protocols
 from ecc.packet import ensemble, simulate
 from ecc.packet.simulation import Run
@@ -120,8 +125,11 @@ def starts(state, header, p, env):  # type: ignore[no-untyped-def]
     env.rate = 1e6
 
 
+FACTOR = 1.0
+
+
 def divides(state, header, p, env):  # type: ignore[no-untyped-def]
-    state.x = 1.0 / p.share
+    state.x = FACTOR / p.share
 
 
 @pytest.mark.filterwarnings("ignore:the run ended at")
@@ -157,6 +165,106 @@ def test_cancel_and_interrupts_keep_the_results_so_far() -> None:
     assert (runs.utilization.notnull().to_numpy() == (runs.stopped.to_numpy() == "completed")).all()
     with pytest.raises(ecc.EccError, match="cancel must let a member run"):
         ensemble(scenario, seeds=3, cancel=lambda: True)
+
+
+STORED: dict[str, Any] = {"metrics": ["utilization", "mean_completion_time"], "series": ["rate", "bottleneck"]}
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the list to which the seed of each run is added."""
+    advance, seeds = Run.advance, list[int]()
+
+    def advanced(run: Run, *arguments: Any, **options: Any) -> Run:
+        seeds.append(run.scenario.seed)
+        return advance(run, *arguments, **options)
+
+    monkeypatch.setattr(Run, "advance", advanced)
+    return seeds
+
+
+def test_a_store_keeps_members_and_a_later_call_runs_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario, seeds = CASES["losses"], counted(monkeypatch)
+    vary, path = {"beta": [0.5, 0.7]}, tmp_path / "runs.sqlite"
+    expected = ensemble(scenario, vary, seeds=4, **STORED)
+    seeds.clear()
+    ensemble(scenario, {"beta": [0.7]}, seeds=[3, 1], **STORED, store=path)
+    assert sorted(seeds) == [1, 3] and len(Store(path)) == 2
+    seeds.clear()
+    shares: list[float] = []
+    again = ensemble(scenario, vary, seeds=4, **STORED, store=path, progress=shares.append)
+    assert again.identical(expected) and sorted(seeds) == [1, 2, 2, 3, 4, 4]
+    assert shares[0] == 0.25 and shares[-1] == 1.0
+    seeds.clear()
+    assert ensemble(scenario, vary, seeds=4, **STORED, store=path).identical(expected) and not seeds
+    for options in (
+        {"metrics": ["loss"]},
+        {**STORED, "sample": 0.05},
+        {**STORED, "arguments": {"between": (0.5, 1.0)}, "start": "empty", "record": ["env.window"]},
+    ):
+        seeds.clear()
+        ensemble(scenario, vary, seeds=1, **options, store=path)
+        assert seeds == [1, 1]
+    with pytest.raises(ValueError, match="store must be a file that was made as a store"):
+        ensemble(scenario, seeds=2, store=__file__)
+    (tmp_path / "file").write_text("")
+    with pytest.warns(RuntimeWarning, match="results are not kept: .* cannot be written"):
+        unstored = ensemble(scenario, vary, seeds=4, **STORED, store=tmp_path / "file" / "store")
+    assert unstored.identical(expected)
+
+
+@pytest.mark.filterwarnings("ignore:the run ended at")
+def test_a_store_has_no_members_that_fail_or_are_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario, path = ecc.Scenario(NET, Breaks(), 1.0), tmp_path / "runs.sqlite"
+    runs = ensemble(scenario, {"share": [1.0, 0.0, -1.0]}, store=path)
+    assert len(Store(path)) == 1 and "division by zero" in str(runs.stopped[1].item())
+    monkeypatch.setitem(globals(), "FACTOR", 2.0)  # a constant of a hook
+    seeds = counted(monkeypatch)
+    ensemble(scenario, {"share": [1.0]}, store=path)
+    assert seeds == [1] and len(Store(path)) == 2
+    lossy, sent = CASES["losses"], list[int]()
+
+    def interrupts(share: float) -> None:
+        if share > 0.1 and not sent:
+            sent.append(1)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+
+    seeds.clear()  # the engine reaches this list, so that its content is part of the keys
+    part = ensemble(lossy, seeds=400, store=path, progress=interrupts)
+    completed = part.stopped.to_numpy() == "completed"
+    assert 40 < completed.sum() < 400 and len(Store(path)) == 2 + completed.sum()
+    seeds.clear()
+    complete = ensemble(lossy, seeds=400, store=path)
+    assert len(seeds) == 400 - completed.sum() and (complete.stopped == "completed").all()
+    assert complete.identical(ensemble(lossy, seeds=400))
+
+
+KILLED = """
+import sys
+import ecc
+net = ecc.Network.dumbbell("5 Mb/s", rtts=[0.05], buffer=20_000)
+scenario = ecc.Scenario(net, ecc.models.CUBIC(), 5.0, impairments=[ecc.impairments.RandomLoss(0.05, link=0)])
+print("begun", flush=True)
+runs = ecc.packet.ensemble(scenario, seeds=int(sys.argv[2]), metrics=["utilization"], store=sys.argv[1])
+print("ended", int((runs.stopped == "completed").sum()), runs.digest.to_numpy().tolist())
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_ensemble_continues(tmp_path: Path) -> None:
+    program, path = [sys.executable, "-P", "-c", KILLED], tmp_path / "runs.sqlite"
+    killed = subprocess.Popen([*program, path, "100000"], stdout=subprocess.PIPE, text=True)
+    until(lambda: path.exists() and len(Store(path)) > 200)
+    killed.kill()
+    assert killed.communicate()[0] == "begun\n"
+    kept = len(Store(path))
+    outputs = [
+        subprocess.run([*program, store, str(kept)], stdout=subprocess.PIPE, text=True, check=True).stdout
+        for store in (path, tmp_path / "new.sqlite")
+    ]
+    assert outputs[0] == outputs[1] and f"ended {kept} " in outputs[0]
+    assert kept <= len(Store(path)) < kept + 100  # threads take seeds in order
 
 
 @pytest.mark.parametrize(
