@@ -275,12 +275,12 @@ class _PointStore:
         """Return the results of the points that have all of them."""
         self._keys_of = {k: self._keys(point) for k, point in points.items()}
         stored = self._store.get_all([key for keys in self._keys_of.values() for key in keys.values()])
-        found: dict[int, dict[str, float]] = {}
+        results: dict[int, dict[str, float]] = {}
         for k, keys in self._keys_of.items():
             parts = [stored.get(key) for key in keys.values()]
             if all(isinstance(part, dict) for part in parts):
-                found[k] = {name: value for part in parts for name, value in part.items()}  # type: ignore[union-attr]
-        return found
+                results[k] = {name: value for part in parts for name, value in part.items()}  # type: ignore[union-attr]
+        return results
 
     def put_all(self, results: Mapping[int, Mapping[str, float]]) -> None:
         """Keep results by the number of their points."""
@@ -473,16 +473,16 @@ class _Calls:
     def __init__(self, of: ScenarioRuns, cancel: Callable[[], bool] | None = None) -> None:
         self.of, self._cancel = of, cancel
         self._draws_network = "fabric" in of.scenario
-        self._others = ""
+        self._settings = ""
         self._scenario: Scenario | None = None
         self._runs: Runs | None = None
 
     def at(self, **settings: Any) -> Scenario:
         """Return the scenario with some settings, as `ScenarioRuns.at`."""
-        others = _label({path: value for path, value in settings.items() if path != "seed"})
-        if self._scenario is not None and others == self._others and "seed" in settings and not self._draws_network:
+        rest = _label({path: value for path, value in settings.items() if path != "seed"})
+        if self._scenario is not None and rest == self._settings and "seed" in settings and not self._draws_network:
             return self._scenario._with_seed(as_count(settings["seed"], "seed", bits=64))
-        self._others, self._scenario = others, None
+        self._settings, self._scenario = rest, None
         self._scenario = scenario = self.of.at(**settings)
         return scenario
 
@@ -595,19 +595,21 @@ _REPLACED = {"vectors": "digest", "file": "times"}
 
 _INTERVAL = "_interval"
 """End of the names of half-widths in the result of `sweep_means`."""
+_COUNTS = ("digest", "events", "data_packets", "now", "steps", "bottleneck")
+"""Variables of ensembles of which a mean has no meaning."""
 
 
 @check_arguments
 def sweep_means(dataset: Any, axis: str = "seed", confidence: float = 0.95) -> xr.Dataset:
-    """Return the mean of each variable of a sweep over one axis, with a confidence interval.
+    """Return the mean of each variable of a sweep or ensemble over one axis, with a confidence interval.
 
     The interval is that of Student's t distribution. It holds for runs that differ in their random numbers only, for
-    example over seeds. Runs without a result are left out.
+    example over seeds. Runs without a result are left out, and members of ensembles that are not completed, too.
 
     Parameters
     ----------
     dataset : Dataset
-        Result of `sweep`.
+        Result of `sweep`, `ecc.packet.ensemble` or `ecc.fluid.ensemble`.
     axis : str, optional
         Name of the axis, for example "seed".
     confidence : float, in (0, 1), optional
@@ -617,7 +619,8 @@ def sweep_means(dataset: Any, axis: str = "seed", confidence: float = 0.95) -> x
     -------
     Dataset
         For each variable NAME the mean, and as NAME_interval the half-width of the interval, which is NaN for fewer
-        than two runs. Errors of single runs are left out.
+        than two runs. Errors of single runs are left out. Means over an ensemble are those of its metrics and series,
+        and `runs` is the number of completed members in each.
 
     Raises
     ------
@@ -632,6 +635,10 @@ def sweep_means(dataset: Any, axis: str = "seed", confidence: float = 0.95) -> x
     >>> means = sweep_means(runs)
     >>> means["value"].values.round(6), means["value_interval"].values.round(3)
     (array([1., 2.]), array([0.184, 0.184]))
+    >>> scenario = ecc.Scenario(ecc.Network.dumbbell("5 Mb/s", [0.05]), ecc.models.RCP(), 5.0)
+    >>> means = sweep_means(ecc.packet.ensemble(scenario, seeds=5, metrics=["utilization"]))
+    >>> list(means), int(means.runs)
+    (['utilization', 'utilization_interval', 'runs'], 5)
     """
     import xarray as xr
     from scipy.special import stdtrit
@@ -642,14 +649,22 @@ def sweep_means(dataset: Any, axis: str = "seed", confidence: float = 0.95) -> x
         raise ValueError(f"axis must be one of {', '.join(map(str, dataset.dims))}, got {axis!r}")
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must be in (0, 1), got {confidence!r}")
-    numeric = dataset.drop_vars([name for name in dataset.data_vars if dataset[name].dtype.kind not in "fiub"])
+    is_ensemble = "stopped" in dataset
+    left_out = _COUNTS if is_ensemble else ()
+    numeric = dataset.drop_vars(
+        [name for name in dataset.data_vars if name in left_out or dataset[name].dtype.kind not in "fiub"]
+    )
+    if is_ensemble:
+        numeric = numeric.where(dataset["stopped"] == "completed")
     means: xr.Dataset = numeric.mean(axis, keep_attrs=True)
     for name in numeric.data_vars:
         counts = numeric[name].count(axis)
         spread = numeric[name].std(axis, ddof=1) if numeric.sizes[axis] > 1 else numeric[name].mean(axis) * np.nan
         quantile = stdtrit(np.maximum(counts.to_numpy() - 1, 1), 0.5 + 0.5 * confidence)
         means[f"{name}{_INTERVAL}"] = (spread * quantile / np.sqrt(counts)).where(counts > 1)
-    return means
+        if is_ensemble:
+            means[f"{name}{_INTERVAL}"].attrs = {"units": numeric[name].attrs.get("units", "")}
+    return means.assign(runs=(dataset["stopped"] == "completed").sum(axis)) if is_ensemble else means
 
 
 def unused_seed(dataset: xr.Dataset) -> bool:

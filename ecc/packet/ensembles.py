@@ -267,13 +267,13 @@ class _MemberStore:
                 scenario, own_options = varied.member(values)
             except Exception:  # the member itself will report it
                 continue
-            others = tuple(id(value) for name, value in values.items() if name != "seed")
-            if others not in texts:
-                texts[others] = self._text_of(scenario, own_options)
-            if texts[others]:
-                self._keys[k] = digest(texts[others], str(scenario.seed))
-        found = self._store.get_all(list(self._keys.values()))
-        self.known = {k: _Member.restored(found[key]) for k, key in self._keys.items() if key in found}
+            group = tuple(id(value) for name, value in values.items() if name != "seed")
+            if group not in texts:
+                texts[group] = self._text_of(scenario, own_options)
+            if texts[group]:
+                self._keys[k] = digest(texts[group], str(scenario.seed))
+        results = self._store.get_all(list(self._keys.values()))
+        self.known = {k: _Member.restored(results[key]) for k, key in self._keys.items() if key in results}
         self._is_reported = False
 
     def _text_of(self, scenario: Scenario, own_options: Mapping[str, Any]) -> str:
@@ -316,7 +316,12 @@ def _numbers(members: Members, results: Sequence[_Member], metrics: Sequence[str
         return members.dims, np.array(values, dtype).reshape(members.shape), attributes
 
     variables = {
-        name: each([member.metrics.get(name, np.nan) for member in results], float, units=get(name).kind)
+        name: each(
+            [member.metrics.get(name, np.nan) for member in results],
+            float,
+            units=get(name).kind,
+            long_name=get(name).title,
+        )
         for name in metrics
     }
     kinds = {"digest": np.uint64, "now": float}

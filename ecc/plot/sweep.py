@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from ecc._support.arguments import check_arguments, shown
-from ecc.plot.look import RATE, SIZE, TIME, axis, colors, figure, lean, unit_for
+from ecc.plot.look import RATE, SIZE, TIME, axis, colors, faded, figure, lean, unit_for
 
 __all__ = ["MAX_CURVES", "sweep_figure"]
 
@@ -21,6 +21,7 @@ MAX_CURVES = 5
 """Maximum number of values of the second axis that are drawn as curves; more values make a map."""
 
 _LOGARITHMIC = 30.0  # ratio of the ends of an axis from which it is logarithmic
+_MAX_BARS = 30  # maximum number of values of a curve that have markers and bars; a longer curve has a band
 _TICKS = 20  # maximum number of values of an axis of a map that each have a tick, at equal distances
 _UNITS = {"bytes": SIZE, "bit/s": RATE, "s": TIME}
 _PANEL = {False: 240, True: 300}  # height of a panel in pixels, of curves and of a map
@@ -54,7 +55,8 @@ def sweep_figure(
         the axes; NaN for missing values.
     half_widths : mapping, optional
         Title of a metric -> half-width of the confidence interval of each value, in the same shape. Curves have them as
-        bars, and maps have them in the texts under the pointer.
+        bars, or as a band if they have more than 30 values, such as the samples of a series. Maps have them in the
+        texts under the pointer.
     title : str, optional
     note : str, optional
         Remark below the title, for example the number of runs in a mean.
@@ -191,12 +193,17 @@ def _curves(
     has_texts = _has_texts(x, is_map=False)
     y_axis = axis("<br>".join(wrap(label, _Y_TITLE, break_long_words=False)), values=numbers)
     anchors = _add_axes(fig, *place, _setting_axis(x_name, x, has_texts), y_axis, domain)
+    has_band = len(x) > _MAX_BARS and not has_texts
     for k, (name, color) in enumerate(zip(names, colors(len(names)), strict=True)):
+        half_widths = None if spread is None else np.nan_to_num(spread[:, k])
+        if has_band and half_widths is not None:
+            _add_band(fig, anchors, x, values[:, k], half_widths, color, name)
+        bars = None if half_widths is None or has_band else {"type": "data", "array": lean(half_widths)}
         shared: dict[str, Any] = {
             **anchors,
             "x": _places(x, has_texts),
             "y": lean(values[:, k]),
-            "error_y": None if spread is None else {"type": "data", "array": lean(np.nan_to_num(spread[:, k]))},
+            "error_y": bars,
             "name": name or label,
             "legendgroup": name,
             "showlegend": bool(name) and place[0] == 0,
@@ -207,9 +214,35 @@ def _curves(
             fig.layout[anchors["yaxis"].replace("y", "yaxis")].rangemode = "tozero"
         else:
             line = {"line": {"color": color, "width": 1.8}, "marker": {"size": 6}}
-            fig.add_scatter(**shared, mode="lines+markers", **line)
+            fig.add_scatter(**shared, mode="lines" if has_band else "lines+markers", **line)
     if len(names) > 1 and place[0] == 0:  # the legend is below the title of the x axis
         fig.update_layout(margin_b=72 + 20 * len(names), height=fig.layout.height + 20 * len(names))
+
+
+def _add_band(
+    fig: go.Figure,
+    anchors: Mapping[str, str],
+    x: Sequence[Any],
+    values: NDArray[np.float64],
+    half_widths: NDArray[np.float64],
+    color: str,
+    group: str,
+) -> None:
+    """Draw the area of the intervals of a curve."""
+    known = np.isfinite(values)
+    at, low, high = np.asarray(x, float)[known], (values - half_widths)[known], (values + half_widths)[known]
+    fig.add_scatter(
+        **anchors,
+        x=lean(np.r_[at, at[::-1]]),
+        y=lean(np.r_[high, low[::-1]]),
+        mode="lines",
+        line={"width": 0},
+        fill="toself",
+        fillcolor=faded(color, 0.25),
+        hoverinfo="skip",
+        legendgroup=group,
+        showlegend=False,
+    )
 
 
 def _map(

@@ -26,6 +26,15 @@ from ecc.traffic.workload import Arrivals, Workload
 GRID = {"alpha": np.array([0.5, 1.0, 1.5]), "rtt": [0.1, 0.2]}
 
 
+LOSSY = Scenario(
+    Network.dumbbell("5 Mb/s", rtts=[0.05, 0.08], buffer=20_000),
+    ecc.models.CUBIC(),
+    2.0,
+    impairments=[ecc.impairments.RandomLoss(0.02, link=0)],
+)
+FIVE = ["utilization", "fairness", "mean_queue", "peak_queue", "loss"]
+
+
 def both(alpha, rtt):
     return {"product": alpha * rtt, "ratio": alpha / rtt}
 
@@ -93,6 +102,22 @@ def test_means_over_seeds_have_the_intervals_of_students_t():
         sweep_means(runs, "links")
     with pytest.raises(ValueError, match=r"confidence must be in \(0, 1\), got 1.0"):
         sweep_means(runs, confidence=1.0)
+
+
+def test_means_over_an_ensemble_are_those_of_its_completed_members():
+    runs = ecc.packet.ensemble(LOSSY, {"beta": [0.5, 0.7]}, seeds=4, metrics=["utilization"], series=["goodput"])
+    runs["stopped"][1, 2:] = "interrupted"
+    means = sweep_means(runs)
+    assert list(means) == ["goodput", "utilization", "goodput_interval", "utilization_interval", "runs"]
+    assert means.runs.to_numpy().tolist() == [4, 2] and means.goodput_interval.dims == ("beta", "time", "flow")
+    for beta, n, quantile in ((0, 4, 3.182446), (1, 2, 12.706205)):  # 97.5 % of t with 3 degrees of freedom, and with 1
+        for name in ("utilization", "goodput"):
+            values = runs[name].to_numpy()[beta, :n]
+            np.testing.assert_allclose(means[name][beta], values.mean(axis=0), rtol=1e-12)
+            half_width = quantile * values.std(axis=0, ddof=1) / n**0.5
+            np.testing.assert_allclose(means[f"{name}_interval"][beta], half_width, rtol=1e-6)
+    assert means.goodput.attrs["units"] == means.goodput_interval.attrs["units"] == "bit/s"
+    assert means.utilization.attrs["long_name"] == "utilization"
 
 
 def test_intervals_of_normal_runs_contain_the_mean_as_often_as_they_promise():
@@ -233,15 +258,6 @@ def test_a_point_that_kills_its_worker_fails_alone(pool, tmp_path, monkeypatch):
     with pool() as executor, pytest.raises(SweepError, match="1 of 6 points, .*its process ended, 2 times") as caught:
         sweep(dying, GRID, executor)
     assert int(caught.value.dataset["value"].notnull().sum()) == 5
-
-
-LOSSY = Scenario(
-    Network.dumbbell("5 Mb/s", rtts=[0.05, 0.08], buffer=20_000),
-    ecc.models.CUBIC(),
-    2.0,
-    impairments=[ecc.impairments.RandomLoss(0.02, link=0)],
-)
-FIVE = ["utilization", "fairness", "mean_queue", "peak_queue", "loss"]
 
 
 def alone(point):

@@ -551,6 +551,19 @@ def test_a_sweep_over_one_axis_is_a_curve_with_intervals_in_each_panel():
     assert drawn.layout.xaxis.title.text is None and drawn.layout.xaxis2.title.text == "protocol.alpha"
 
 
+def test_a_series_of_an_ensemble_is_a_curve_in_a_band_of_its_intervals():
+    time, means = np.arange(1, 51) / 10, np.array([2e6 + np.arange(50.0), np.full(50, 1e6)]).T
+    means[0, 1] = np.nan
+    halves = np.full((50, 2), 1e5)
+    axes = {"time [s]": time, "beta": [0.5, 0.7]}
+    first, curve, second, other = sweep_figure(axes, {"goodput [bit/s]": means}, {"goodput [bit/s]": halves}).data
+    assert [trace.fill for trace in (first, curve, second, other)] == ["toself", None, "toself", None]
+    assert curve.name == "beta = 0.5" and curve.mode == "lines" and curve.error_y.array is None
+    assert len(first.x) == 100 and len(second.x) == 98
+    np.testing.assert_allclose([first.y[0], first.y[-1]], [2.1, 1.9], rtol=1e-6)  # Mb/s
+    assert first.legendgroup == curve.legendgroup and not first.showlegend
+
+
 def test_a_sweep_over_two_axes_has_curves_for_few_values_and_a_map_for_many():
     few, many = [10, 20], [10, 20, 50, 100, 200, 400]
     curves = sweep_figure({"links.0.capacity": ["1 Mb/s", "2 Mb/s"], "buffer": many}, {"loss": np.ones((2, 6))})
