@@ -197,14 +197,14 @@ class Affine:
         f0, f1 = self._sums
         short = f0.theta <= _SHORT
         c, theta = f0.c[0, short], f0.theta[short]
-        others = float(np.abs(f0.c[0, ~short]).sum() + gain * np.abs(f1.c[0]).sum()) * (1.0 + 1e-9)
+        remainder = float(np.abs(f0.c[0, ~short]).sum() + gain * np.abs(f1.c[0]).sum()) * (1.0 + 1e-9)
         omega = np.linspace(0.0, pi, _SHORT_NODES + 1)
         step = omega[1]
         middle = omega[:-1] + 0.5 * step
         terms = c * np.exp(-1j * np.multiply.outer(middle, theta))
         curve = float((np.abs(c) * theta**2).sum())
-        least = np.abs(terms.sum(axis=1)) - 0.5 * step * np.abs(terms @ theta) - 0.125 * step**2 * curve
-        near = np.flatnonzero(least <= others + 1e-12 * np.abs(c).sum())
+        lower = np.abs(terms.sum(axis=1)) - 0.5 * step * np.abs(terms @ theta) - 0.125 * step**2 * curve
+        near = np.flatnonzero(lower <= remainder + 1e-12 * np.abs(c).sum())
         return float(omega[near[-1] + 1]) if len(near) else float(step)
 
 

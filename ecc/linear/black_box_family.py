@@ -37,6 +37,7 @@ _WIDTH = 1e-2  # relative to the gain: half of the range to which a polynomial i
 _TOUCH = 40  # members that are computed to examine a gain at which roots touch the boundary
 _FITTED = 15  # number of these members to which a polynomial is fitted
 _MANY = 32  # roots more than the fewest on the grid: with these at the first gain, not all crossings are listed
+_UNCOUNTED = 1 << 40  # stands for the number of unstable roots if it is only known to be > 0
 _MAX_UNSTABLE = 8  # roots that may turn unstable in addition to the first before counting stops
 
 
@@ -58,8 +59,9 @@ def nearest_taken(family: Family, allowed: float, refused: float) -> float:
     return allowed
 
 
-def unstable_of(system: LinearSystem) -> int:
-    return system._unstable_roots
+def unstable_of(system: LinearSystem) -> tuple[int, bool]:
+    """Return the number of unstable roots, and whether it is exact and not a lower bound."""
+    return system._counted
 
 
 def _gaps(gains: Sequence[float]) -> list[tuple[float, float]]:
@@ -96,6 +98,7 @@ class Scan:
     def __init__(self, family: Family, gains: Sequence[float], also: Sequence[float] = ()) -> None:
         self.family, self.gains, self.also = family, gains, set(also)
         self.known: dict[float, int] = {}
+        self.bounds: dict[float, int] = {}
         self.cover: Cover | None = None
         self.begins = self.complete = self.listed_from = 0.0
         self.max_listed: float = inf
@@ -104,9 +107,17 @@ class Scan:
         return self.family(gain).terms()
 
     def count(self, gain: float) -> int:
+        """Return the number of unstable roots, `_UNCOUNTED` if only a lower bound > 0 is known."""
         if gain not in self.known:
-            self.known[gain] = unstable_of(checked(self.family(gain)))
+            number, is_exact = unstable_of(checked(self.family(gain)))
+            self.known[gain] = number if is_exact else _UNCOUNTED
+            if not is_exact:
+                self.bounds[gain] = number
         return self.known[gain]
+
+    def number(self, gain: float) -> int:
+        """Return the number of unstable roots, or the lower bound that is known."""
+        return self.bounds.get(gain, self.count(gain))
 
     def measure(self, gain: float) -> tuple[float, complex]:
         """Return the real part (or log |z|) of the dominant root, and the root as s."""
@@ -175,7 +186,7 @@ class Scan:
         for a, b in zip(grid, grid[1:], strict=False):
             crossings += self.between(a, b)
         crossings, self.complete = self._proven(sorted(crossings), grid[0], grid[-1])
-        return self.count(grid[0]), crossings, grid[-1]
+        return self.number(grid[0]), crossings, grid[-1]
 
     def _proven(self, crossings: list[Crossing], low: float, high: float) -> tuple[list[Crossing], float]:
         """Return the crossings with those that counts missed, and the gain up to which the list is proven complete.
@@ -184,7 +195,9 @@ class Scan:
         met a window that counts missed, or roots that touch the boundary.
         """
         at = max(low, self.listed_from)
-        complete, is_complete, spent = low, at == low, 0
+        if at > low:  # nothing is proven complete behind crossings that are not listed
+            return _without_repetitions(crossings), low
+        complete, is_complete, spent = low, True, 0
         while at < high and spent < _MAX_MEMBERS:
             later = [c.gain for c in crossings if c.gain > at]
             gap = next(((a, b) for a, b in _gaps(later)), (high, high))
@@ -224,7 +237,7 @@ class Scan:
             change = self.count(high) - self.count(low)
         except (*REFUSED, UndecidedError):
             return crossings
-        if sum(c.change for c in crossings if low < c.gain < high) == change:
+        if abs(change) > _UNCOUNTED // 2 or sum(c.change for c in crossings if low < c.gain < high) == change:
             return crossings
         return sorted([c for c in crossings if not low < c.gain < high] + self.between(low, high))
 
@@ -323,12 +336,13 @@ class Scan:
 
     def between(self, low: float, high: float) -> list[Crossing]:
         """Return the crossings in a gap; each change of the count is narrowed down to one crossing."""
-        change = self.count(high) - self.count(low)
-        if change == 0:
+        if self.count(high) == self.count(low):
             return []
-        if min(self.count(low), self.count(high)) > self.max_listed:
+        change = self.number(high) - self.number(low)
+        fewest, largest = sorted((self.count(low), self.count(high)))
+        if fewest > self.max_listed or (fewest > 0 and largest == _UNCOUNTED):
             self.listed_from = max(self.listed_from, high)
-            return [Crossing(high, nan, change)]
+            return [Crossing(high, nan, change)] if change else []
         middle = float(np.sqrt(low) * np.sqrt(high))
         wide = high - low > _NARROW * high or (abs(change) > 2 and high - low > _TOGETHER * high)
         if wide and low < middle < high:
@@ -337,7 +351,7 @@ class Scan:
 
     def _polish(self, low: float, high: float) -> tuple[float, float]:
         """Return the gain and frequency at which the root nearest to the boundary crosses it."""
-        below, above = self.count(low), self.count(high)
+        below, above = self.number(low), self.number(high)
         sampled = self.family(low).characteristic_matrix.sampled
         is_single = abs(above - below) <= 2
         for share in (_NARROW, 1e-6) if is_single else (1e-6,):
@@ -348,7 +362,7 @@ class Scan:
             gain, exact = self._newton(low, high, omega, omega == 0.0 or (sampled and omega == pi))
             distance = 1e-9 * gain
             if low <= gain + distance and gain - distance <= high:
-                if self.count(gain - distance) == below and self.count(gain + distance) == above:
+                if self.number(gain - distance) == below and self.number(gain + distance) == above:
                     return gain, exact
         low, high = self._halved(low, high, _TOGETHER)  # several roots cross at once, or Newton's method failed
         return 0.5 * (low + high), omega

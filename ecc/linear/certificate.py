@@ -22,7 +22,7 @@ from ecc.linear.argument_principle import (
 from ecc.linear.characteristic import Characteristic, Complex, Real
 from ecc.linear.quasipolynomial import BITS, QuasiPolynomial
 
-__all__ = ["Certificate", "certify_block", "certify_blocks", "decide", "unstable"]
+__all__ = ["Certificate", "certify_block", "certify_blocks", "counted", "decide", "unstable"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,7 +125,7 @@ def decide(blocks: Iterable[Characteristic]) -> tuple[str, str]:
             continue
         if not strong:
             return "unstable", ""
-        number, mesh = _quick(ch)
+        number, mesh, _ = _quick(ch)
         if number is None:
             proof = certify_block(ch, mesh=mesh)
             unknown = unknown if proof.stable is not None else proof.reason
@@ -135,22 +135,24 @@ def decide(blocks: Iterable[Characteristic]) -> tuple[str, str]:
     return ("undecided" if unknown else "stable"), unknown
 
 
-def _quick(ch: Characteristic) -> tuple[int | None, Count | None]:
+def _quick(ch: Characteristic) -> tuple[int | None, Count | None, bool]:
     """Return a lower bound of the unstable roots by the cheapest method, 0 only if that is proven, or None and a mesh.
+
+    Also return whether the bound is their number.
 
     With long delays the determinant takes fewer pieces, or shows one unstable root of several.
     """
     if isfinite(ch.top_frequency(0.0)) and first_pieces(ch, 0.0) > _LONG:
         known = _without_contour(ch, 0.0)
         if known is not None:
-            return known.at_least, None
+            return known.at_least, None, known.at_most == known.at_least
         exact = _determinant(ch, 0.0)
         if exact is not None:
             number, lower, _ = exact.count(0.0)
             if number is not None or lower > 0:
-                return lower, None
+                return lower, None, number is not None
     mesh = count_right(ch, 0.0)
-    return mesh.number, mesh
+    return mesh.number, mesh, True
 
 
 def _determinant(ch: Characteristic, line: float, effort: float = 1.0) -> QuasiPolynomial | None:
@@ -168,13 +170,18 @@ def unstable(ch: Characteristic) -> int:
 
     Raises UndecidedError if neither the absence nor the existence of an unstable root is proven.
     """
-    number, mesh = _quick(ch)
+    return counted(ch)[0]
+
+
+def counted(ch: Characteristic) -> tuple[int, bool]:
+    """Return the number of `unstable`, and whether it is exact and not a lower bound."""
+    number, mesh, is_exact = _quick(ch)
     if number is not None:
-        return number
+        return number, is_exact
     proof = certify_block(ch, mesh=mesh)
     if proof.stable is None:
         raise UndecidedError(proof.reason)
-    return proof.at_least
+    return proof.at_least, proof.at_least == proof.at_most
 
 
 def certify_blocks(blocks: Sequence[tuple[Characteristic, int]], line: float = 0.0, effort: float = 1.0) -> Certificate:

@@ -118,5 +118,5 @@ def _check(system: LinearSystem, margin: float) -> None:
     if isfinite(margin):
         tests += [(margin * (1.0 - _DISTANCE), True), (margin * (1.0 + _DISTANCE), False)]
     for gain, stable in tests:
-        if (unstable_of(system.with_gain(gain)) == 0) is not stable:
+        if (unstable_of(system.with_gain(gain))[0] == 0) is not stable:
             raise ConvergenceError(f"a count at {gain:g} contradicts the gain margin {margin:g} of coupled loops")

@@ -275,9 +275,9 @@ def _tried(chord: _Chord, low: Real, h: float) -> tuple[NDArray[np.bool_], NDArr
     corners = np.stack([at_low[0], at_low[0] + (h / 3.0) * at_low[1], at_high[0] - (h / 3.0) * at_high[1], at_high[0]])
     # the rounding error of the ends of pieces is included in that of phases
     good = clear(corners, chord.radius(high, slow) + h**4 / 384.0 * chord.remainder(high, slow))
-    none = np.zeros(len(low), bool)
+    nothing_lost = np.zeros(len(low), bool)
     if good.all() or not slow.all():
-        return good, none, none
+        return good, nothing_lost, nothing_lost
     hopeless = ~clear(corners[[0] * 4], chord.radius(low, slow))
     size = np.tensordot(low[:, None] ** chord.powers, chord.max_c.sum(axis=1), axes=1)
     lost = (np.abs(corners[0]).max(axis=0) < _CANCELS * size).all(axis=1)

@@ -171,11 +171,11 @@ class SampledSystem(ClosedLoop):
         ConvergenceError
             The search finds no root.
         """
-        found = [0j]
+        eigenvalues = [0j]
         for part, _ in self.blocks:
             eigenvalue = _eigenvalue(part) if part.size >= _SEVERAL else None
-            found += part.roots(1).tolist() if eigenvalue is None else [eigenvalue]
-        return complex(max(found, key=abs))
+            eigenvalues += part.roots(1).tolist() if eigenvalue is None else [eigenvalue]
+        return complex(max(eigenvalues, key=abs))
 
     @property
     def deadbeat_steps(self) -> int | None:

@@ -486,7 +486,7 @@ def _contradicted(family: Family, claim: Found, lowest: float, begins: float) ->
                 tests.append((edge - sign * min(near), False))
     for gain, stable in tests:
         try:
-            if (unstable_of(family(gain)) == 0) is not stable:
+            if (unstable_of(family(gain))[0] == 0) is not stable:
                 return True
         except (*REFUSED, UndecidedError):
             continue

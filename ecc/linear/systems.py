@@ -17,7 +17,7 @@ from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import first_notes, html_table, quantity_text
 from ecc.errors import UndecidedError
 from ecc.linear.bordered import MAX_DENSE, Bordered, Entries, dense, dense_bytes, partition, unstable_roots
-from ecc.linear.certificate import Certificate, certify_blocks, decide, unstable
+from ecc.linear.certificate import Certificate, certify_blocks, counted, decide
 from ecc.linear.characteristic import Characteristic, Complex, Rational, Real, Terms, align
 from ecc.linear.exact_pair import MAX_STATES
 from ecc.linear.rootfinding import rightmost, starts
@@ -201,18 +201,19 @@ class LinearSystem(metaclass=ABCMeta):
         return None if parts is None else Bordered(entries, parts)
 
     @cached_property
-    def _unstable_roots(self) -> int:
-        """The number of unstable roots, with long delays a lower bound; roots on the boundary itself count.
+    def _counted(self) -> tuple[int, bool]:
+        """The number of unstable roots, and whether it is exact and not a lower bound; those on the boundary count.
 
         Raises UndecidedError if neither the absence nor the existence of an unstable root is proven.
         """
         if self._bordered is not None:
             try:
-                return unstable_roots(self._bordered)
+                return unstable_roots(self._bordered), True
             except UndecidedError:
                 if not self._is_small:
                     raise
-        return sum(multiplicity * unstable(part.characteristic_matrix) for part, multiplicity in self.blocks)
+        parts = [(*counted(part.characteristic_matrix), multiplicity) for part, multiplicity in self.blocks]
+        return sum(multiplicity * number for number, _, multiplicity in parts), all(exact for _, exact, _ in parts)
 
     @property
     def _is_small(self) -> bool:

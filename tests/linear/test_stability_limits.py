@@ -542,3 +542,20 @@ def test_delays_too_long_for_the_whole_axis_are_searched_up_to_a_gain(steps):
     limit = stability_limit(lambda g: SampledSystem([1.0, -g], [0, steps]))
     assert limit.value == pytest.approx(2.0 * np.sin(np.pi / (2.0 * (2 * steps + 1))), rel=1e-10)
     assert limit.complete_to == limit.searched_to > 1e3 * limit.value
+
+
+def test_lower_bounds_of_counts_make_no_crossings():
+    """At small gains an unstable root is proven, but not the number of all; this is no change of the number."""
+    tried = []
+
+    def family(gain):
+        tried.append(gain)
+        return DelaySystem([-3e5 / gain**2, -1e-3], [1.0, 1e-4])
+
+    limit = stability_limit(family, maximum=1e4)
+    assert limit.value == 0.0
+    ((low, high),) = limit.stable_ranges
+    assert (low, high) == (pytest.approx((3e5 / (pi / 2.0)) ** 0.5, rel=1e-2), 1e4)
+    assert limit.complete_to < low
+    assert 0 < sum(not isnan(c.frequency) for c in limit.crossings) <= 8
+    assert len(tried) < 500
