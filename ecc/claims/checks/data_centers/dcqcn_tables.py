@@ -292,9 +292,8 @@ def _joining(rate_ai: float, flows: int) -> tuple[float, float]:
     starts = [0.0] * flows + [0.1]
     network = Network.dumbbell(p.line_rate, [4e-6] * (flows + 1), packet_size=1000, starts=starts)
     times, spreads = [], []
-    for seed in range(1, 9):
-        run = packet.simulate(Scenario(network, p, 0.3, seed=seed), sample=5e-3)
-        share = run.rate[20:, -1].to_numpy() / (p.line_rate / (flows + 1))
+    runs = packet.ensemble(Scenario(network, p, 0.3), seeds=8, series=["rate"], sample=5e-3)
+    for share in runs.rate[:, 20:, -1].to_numpy() / (p.line_rate / (flows + 1)):
         reached = int(np.flatnonzero(share >= 0.9)[0])
         times.append(5e-3 * (reached + 1))
         spreads.append(float(share[reached:].std()))

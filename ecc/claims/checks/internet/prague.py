@@ -104,8 +104,8 @@ def goodputs(hosts: tuple[Protocol, ...], rtts: tuple[float, ...]) -> NDArray[np
     """Return the goodput of each flow under DualPI2 [bit/s], mean of the seeds."""
     network = Network.dumbbell(CAPACITY, list(rtts), packet_size=PACKET, buffer="5 MB")
     pair: dict[str, Any] = {"flows": dict(enumerate(hosts)), "links": DualPI2()}
-    runs = [packet.simulate(Scenario(network, pair, DURATION, seed=seed), sample=1.0) for seed in SEEDS]
-    means: NDArray[np.float64] = np.mean([run.goodput[SKIPPED:].mean("time").to_numpy() for run in runs], axis=0)
+    runs = packet.ensemble(Scenario(network, pair, DURATION), seeds=SEEDS, series=["goodput"], sample=1.0)
+    means: NDArray[np.float64] = runs.goodput[:, SKIPPED:].mean("time").mean("seed").to_numpy()
     return means
 
 

@@ -189,10 +189,13 @@ def by_rtt(host: Protocol, jitter: float) -> NDArray[np.float64]:
     """Return the goodput of flows of 40 and 80 ms at 120 Mb/s, mean of two seeds [bit/s]."""
     network = Network.dumbbell(120e6, [0.04, 0.08], packet_size=PACKET)
     elements = [Jitter((0.0, jitter), acks_of=[0, 1])] if jitter > 0.0 else []
-    runs = [
-        packet.simulate(Scenario(network, host, DURATION, impairments=elements, seed=k), sample=0.1) for k in (1, 2)
-    ]
-    means: NDArray[np.float64] = np.mean([run.goodput[SKIPPED:].mean("time").to_numpy() for run in runs], axis=0)
+    return goodputs(Scenario(network, host, DURATION, impairments=elements))
+
+
+def goodputs(scenario: Scenario) -> NDArray[np.float64]:
+    """Return the goodput of each flow after the first samples, mean of two seeds [bit/s]."""
+    runs = packet.ensemble(scenario, seeds=[1, 2], series=["goodput"], sample=0.1)
+    means: NDArray[np.float64] = runs.goodput[:, SKIPPED:].mean("time").mean("seed").to_numpy()
     return means
 
 
@@ -234,10 +237,7 @@ def starvation_vivace(claim: Claim) -> Finding:
     for form in ("paper", "pcc-uspace"):
         for wait in (0.0, 0.03, 0.06):
             bursts = [Aggregation((wait, wait), acks_of=[0])] if wait > 0.0 else []
-            goodput = np.zeros(2)
-            for seed in (1, 2):
-                scenario = Scenario(network, Vivace(form=form), DURATION, impairments=bursts, seed=seed)
-                goodput += packet.simulate(scenario, sample=0.1).goodput[SKIPPED:].mean("time").to_numpy() / 2.0
+            goodput = goodputs(Scenario(network, Vivace(form=form), DURATION, impairments=bursts))
             ratio = ratios[form, wait] = float(goodput[1] / goodput[0])
             measured.append(
                 Measurement(
