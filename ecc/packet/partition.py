@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from ecc.native import Partition
 
@@ -51,6 +49,9 @@ class Joints:
         threshold : int, ps
             Minimum delay between groups, for example 10**6 for 1 us.
         """
+        from scipy.sparse import coo_array  # imported here: runs in one thread do not need it, and it is slow to import
+        from scipy.sparse.csgraph import connected_components
+
         n, joined = len(self.places), self.delays < threshold
         matrix = coo_array((np.ones(joined.sum()), (self.begins[joined], self.ends[joined])), shape=(n, n))
         numbers: NDArray[np.int64] = connected_components(matrix, directed=False)[1].astype(np.int64)
