@@ -48,6 +48,7 @@ FIGURES = {
 }
 """File of a figure: the claim and the title of its picture."""
 EXAMPLES = {
+    "basins_map": "docs/basins.md",
     "bbr_states": "docs/bbr.md",
     "conformance_deviation": "docs/conformance.md",
     "copa_cycle": "docs/prague_and_copa.md",

@@ -34,6 +34,7 @@ PAGES = [
 
 
 DEAR = (
+    "basins",
     "clusters",
     "conformance",
     "cookbook",

@@ -389,8 +389,10 @@ def _names_of_constructor(kind: type[Protocol]) -> frozenset[str] | None:
     constructor = getattr(kind.__init__, "__code__", None)
     if constructor is None or constructor.co_filename != "<string>" or kind.__new__ is not Protocol.__new__:
         return None
-    own = fields(kind)
-    return frozenset(f.name for f in own) if all(f.init for f in own) and not hasattr(kind, "__slots__") else None
+    declared = fields(kind)
+    if hasattr(kind, "__slots__") or not all(f.init for f in declared):
+        return None
+    return frozenset(f.name for f in declared)
 
 
 def _check_signals(which: str, flow: Flow, protocol: Protocol, links: Sequence[Sequence[Protocol]]) -> None:
