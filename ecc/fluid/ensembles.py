@@ -188,8 +188,7 @@ def ensemble(
     variables["stopped"] = (members.dims, np.array(reasons, dtype=object).reshape(members.shape))
     variables["steps"] = (members.dims, np.array(counts).reshape(members.shape))
     labels = {str(name): longest.data[name] for name in ("time", "flow", "link")}
-    attributes = {name: longest.data.attrs[name] for name in ("engine", "time", "version")}
-    attributes |= generated.attributes()
+    attributes = {name: longest.data.attrs[name] for name in ("engine", "time", "version")} | generated.attributes()
     return xr.Dataset(variables, coords={**labels, **members.coordinates}, attrs={**attributes, "scenario": text})
 
 
