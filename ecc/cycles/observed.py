@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, isnan
+from math import ceil, inf, isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +67,9 @@ _CEILING = {"fluid": 0.3, "packet": 1.0}  # largest deviation that counts as sma
 _NEAR = {"fluid": 0.3, "packet": 0.1}  # largest deviation of the sum at which differences count, in the same unit
 _SPREAD = {"fluid": 0.03, "packet": 0.1}  # standard deviation of return times, in periods, of a cycle that has settled
 _MAX_PACKETS = 2e7
+_MAX_INTERVALS = 2e6  # control intervals of a fluid run
+_REST = 1e-5  # range of rates, over C, and of the queue, over C RTT, up to which the last half of a run is at rest
+_GROWTH_OF_QUEUE = 1.5  # factor by which a queue that grows without bound grows in the last half of a run, at least
 _DECLARED_TIME = 300.0  # s, of a run in which declared cycles are counted
 
 
@@ -124,6 +127,11 @@ class _Case:
     @property
     def capacity(self) -> float:
         return float(self.network.capacities.min())
+
+    @property
+    def interval(self) -> float:
+        """Control interval of the hosts [s], at which the fluid has steps; inf without one."""
+        return float(host_of(self.loop).params().get("interval", inf))
 
 
 class _Cycle(NamedTuple):
@@ -344,10 +352,26 @@ def _settled(case: _Case) -> tuple[_Case, _Cycle]:
     longest = _GROWTH**4 * length
     if case.engine == "packet":
         longest = min(longest, max(_MAX_PACKETS * packet_bits / case.capacity, length))
-    ends = ""
+    ends, grew = "", False
     while length <= longest * (1.0 + 1e-9):
+        if case.engine == "fluid" and length > _MAX_INTERVALS * case.interval:
+            limit = f"{_MAX_INTERVALS:.0e} intervals of {case.interval:.4g} s"
+            ends += f"{', and ' if ends else ''}a run of {length:.4g} s has more than {limit}"
+            break
         step = max(rtt / _SAMPLES_PER_RTT, length / _MAX_SAMPLES)
         series = case.run(length, step)
+        if case.engine == "fluid" and _rests(case, series):
+            raise ConvergenceError(
+                f"no periodic motion was found: after {0.5 * length:.4g} s the fluid is at rest, with a queue of "
+                f"{series.queue[-1]:.4g} bytes and rates of {series.rates[-1].sum():.4g} bit/s"
+            )
+        grows = _grows(series)
+        if grows and grew:
+            raise ConvergenceError(
+                f"no periodic motion was found: the queue grows without bound, to {series.queue[-1]:.4g} bytes within "
+                f"{length:.4g} s"
+            )
+        grew = grows
         near = None if case.near is None else case.near / step
         late = series.queue[len(series.queue) // 2 :]
         ends = (
@@ -367,6 +391,20 @@ def _settled(case: _Case) -> tuple[_Case, _Cycle]:
             ends += f", and {signal} returns after {cycle.period:.4g} s with a standard deviation of {cycle.spread:.0%}"
         length *= _GROWTH
     raise ConvergenceError(f"no periodic motion was found: {ends}")
+
+
+def _rests(case: _Case, series: _Series) -> bool:
+    """Return whether the queue and all rates are constant in the last half of a run of the fluid."""
+    half = len(series.queue) // 2
+    queue, rates = 8.0 * series.queue[half:], series.rates[half:]
+    rtt = float(case.network.rtts.max()) + queue[-1] / case.capacity
+    return bool(np.ptp(queue) <= _REST * case.capacity * rtt and np.ptp(rates, axis=0).max() <= _REST * case.capacity)
+
+
+def _grows(series: _Series) -> bool:
+    """Return whether the queue never falls in the last half of a run, and grows much."""
+    late = series.queue[len(series.queue) // 2 :]
+    return bool(late[-1] > _GROWTH_OF_QUEUE * late[0] and np.all(np.diff(late) >= 0.0))
 
 
 def _finer(case: _Case, settled: float, period: float) -> _Cycle:

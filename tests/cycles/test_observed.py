@@ -1,10 +1,12 @@
 """Cycles observed in runs, with multipliers that are known: a flow of AIMD forgets, two synchronized ones halve."""
 
+from time import process_time
+
 import pytest
 
 import ecc
 from ecc.errors import ConvergenceError, LinearizationError
-from ecc.stability import measured_cycle
+from ecc.stability import limit_cycle, measured_cycle
 
 ENGINES = [("fluid", "continuous"), ("fluid", "discrete"), ("packet", "continuous")]
 
@@ -48,8 +50,24 @@ def test_declared_cycles_are_counted_if_no_motion_repeats():
 
 
 def test_a_loop_at_rest_has_no_cycle():
-    with pytest.raises(ConvergenceError, match="no periodic motion was found: in the last half of a run of 400 s"):
+    at_rest = "no periodic motion was found: after 0.7812 s the fluid is at rest, with a queue of 0 bytes and rates of"
+    with pytest.raises(ConvergenceError, match=at_rest):
         measured_cycle("QIRCP", ecc.Network.dumbbell("10 Mb/s", [0.00625]), engine="fluid")
+
+
+@pytest.mark.slow
+def test_long_delays_are_refused_within_seconds():
+    """Rates of TIMELY fall to their minimum, those of PatchedTIMELY fall for ever, and the queue of EMKC grows."""
+    network = ecc.Network.dumbbell("100 Mb/s", [0.1])
+    began = process_time()
+    with pytest.raises(LinearizationError, match="after 12.5 s the fluid is at rest, with a queue of 0 bytes"):
+        limit_cycle("TIMELY", network)
+    intervals = "from 0 to 0 bytes, and a run of 100 s has more than 2e\\+06 intervals of 2e-05 s"
+    with pytest.raises(LinearizationError, match=intervals):
+        limit_cycle("PatchedTIMELY", network)
+    with pytest.raises(LinearizationError, match="the queue grows without bound, to .* bytes within 100 s"):
+        limit_cycle("EMKC", network)
+    assert process_time() - began < 60.0
 
 
 def test_engines_that_do_not_run_a_loop_are_named():
