@@ -40,6 +40,10 @@ class State(NamedTuple):
     unit : str
     lowest, highest : float
         Limits of the value.
+    simultaneous : bool
+        For a host that sets windows, with the clock "rtt": whether the state moves together with the window. In rounds,
+        the window law then takes the value before the round; otherwise that after it. While the window is held, in a
+        recovery, so is the state. A part of the window whose change the window law contains is an example.
 
     Notes
     -----
@@ -53,3 +57,4 @@ class State(NamedTuple):
     unit: str = ""
     lowest: float = -inf
     highest: float = inf
+    simultaneous: bool = False

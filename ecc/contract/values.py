@@ -12,11 +12,21 @@ from numpy.typing import NDArray
 from ecc._support.arguments import shown
 from ecc.contract.choices import JUMPS, STATE_CLOCKS
 from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.kinds import source_takes
 from ecc.contract.protocol import Protocol
 from ecc.contract.states import RESERVED_NAMES, State
+from ecc.errors import LinearizationError
 from ecc.network.network import Network
 
-__all__ = ["clock_of_states", "equilibrium_of", "record_at", "state_at", "states_of"]
+__all__ = [
+    "clock_of_states",
+    "equilibrium_of",
+    "record_at",
+    "refuse_simultaneous",
+    "simultaneous_states",
+    "state_at",
+    "states_of",
+]
 
 
 def equilibrium_of(protocol: Protocol, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
@@ -80,7 +90,43 @@ def states_of(protocol: Protocol) -> Mapping[str, State]:
                 f"initial of state {name} of {kind} must be from {state.lowest:g} to {state.highest:g}, got "
                 f"{state.initial:g}"
             )
+        if state.simultaneous and not (state.clock == "rtt" and source_takes(protocol, "w")):
+            raise ValueError(
+                f"simultaneous of state {name} of {kind} must be False for the clock {state.clock!r}: only the states "
+                "of a host's window with the clock 'rtt' move together with it"
+            )
     return protocol.states
+
+
+def simultaneous_states(protocol: Protocol) -> tuple[str, ...]:
+    """Return the names of the states that move together with the window, whose old values the window law takes.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    """
+    return tuple(name for name, state in protocol.states.items() if state.simultaneous)
+
+
+def refuse_simultaneous(protocol: Protocol, model: str) -> None:
+    """Refuse states that move together with the window, for a model that updates states before windows.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    model : str
+        Name of the model in the message, for example "map per round over a marking threshold".
+
+    Raises
+    ------
+    LinearizationError
+        The protocol has such a state.
+    """
+    if names := simultaneous_states(protocol):
+        raise LinearizationError(
+            f"the {model} updates states before windows, and cannot move state {names[0]} of {type(protocol).__name__} "
+            "together with the window"
+        )
 
 
 def record_at(record: Any, values: Mapping[str, float]) -> Any:

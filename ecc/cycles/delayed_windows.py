@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
+from ecc.contract.values import refuse_simultaneous
 from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.marked_links import MarkedLink, host_over_threshold
 from ecc.cycles.sum_and_differences import sum_and_differences
@@ -287,6 +288,7 @@ def _moved(parts: _Loop, y: Real, derivative: bool = False) -> tuple[Real, Real]
 
 
 def _in_rounds(parts: _Loop) -> LimitCycle:
+    refuse_simultaneous(parts.protocol, "map per round of windows that respond to delays")
     apart = _apart(parts)
     groups, n_values = len(apart.counts), 1 + len(parts.protocol.states)
     width = (parts.pipe + max(parts.threshold, 0.5 * parts.pipe)) / float(parts.counts[0])

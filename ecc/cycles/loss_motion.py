@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from ecc.contract.protocol import Protocol
 from ecc.contract.states import State
-from ecc.contract.values import states_of
+from ecc.contract.values import simultaneous_states, states_of
 from ecc.errors import ConvergenceError, LinearizationError
 from ecc.laws.arguments import arguments_except, call_law, takes
 
@@ -75,6 +75,7 @@ class Host:
         if protocol.decrease_law is not None:
             raise LinearizationError("its windows also decrease by feedback (decrease_law)")
         self.states: Mapping[str, State] = states_of(protocol)
+        self.simultaneous = simultaneous_states(protocol)
         self.constants: dict[str, Any] = {"s": packet, "a": acknowledged, "p": protocol.namespace()}
         self.constants["T"] = float(protocol.params().get("interval", 0.0))
         self.source = self._law(protocol.source_law)
@@ -115,7 +116,7 @@ class Host:
         slopes = [0.0 if held else (self.source(known) - y[0]) / rtt]
         for k, (name, state) in enumerate(self.states.items(), 1):
             law = self.moves.get(name)
-            if law is None:
+            if law is None or (held and name in self.simultaneous):
                 slopes.append(0.0)
             elif state.clock == "continuous":
                 slopes.append(law(known))
@@ -123,12 +124,14 @@ class Host:
                 slopes.append((law(known) - y[k]) / (rtt if state.clock == "rtt" else self.constants["T"]))
         return slopes
 
-    def moved(self, y: list[float], memory: float, R: float, D: float) -> list[float]:
-        """Return the states after a round, and the window before it."""
+    def moved(self, y: list[float], memory: float, R: float, D: float, held: bool) -> list[float]:
+        """Return the states after a round, and the window before it; `held`: whether the window is held."""
         known = self.known(y, memory, R, D)
         moved = [y[0]]
         for k, (name, state) in enumerate(self.states.items(), 1):
             value, law = y[k], self.moves.get(name)
+            if held and name in self.simultaneous:
+                law = None
             if law is not None and state.clock == "rtt":
                 value = law(known)
             elif law is not None:
@@ -136,6 +139,11 @@ class Host:
             known[name] = min(max(value, state.lowest), state.highest)
             moved.append(known[name])
         return moved
+
+    def grown(self, y: list[float], moved: list[float], memory: float, R: float, D: float) -> float:
+        """Return the window after a round, from the states after it and simultaneous ones before it."""
+        before = self.known(y, memory, R, D)
+        return self.source({**self.known(moved, memory, R, D), **{name: before[name] for name in self.simultaneous}})
 
     def limited(self, y: list[float]) -> list[float]:
         """Return the window and the states, the states within their limits."""
@@ -474,9 +482,10 @@ class PerRound(_Link):
         self._lose(now, unlimited, D)
         for g, group in enumerate(self.groups):
             R = group.host.feedback(q, C)
-            y = group.host.moved(now.y[g], now.memory[g], R, D)
-            if now.until[g] <= now.t + 0.5 * D and now.due[g] == inf:
-                grown = group.host.source(group.host.known(y, now.memory[g], R, D))
+            held = not (now.until[g] <= now.t + 0.5 * D and now.due[g] == inf)
+            y = group.host.moved(now.y[g], now.memory[g], R, D, held)
+            if not held:
+                grown = group.host.grown(now.y[g], y, now.memory[g], R, D)
                 now.flight[g] = (max(0.0, grown - y[0]), now.t, D, 0.0)
                 y[0] = grown
             now.y[g] = y

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.env import Params
 from ecc.contract.protocol import Protocol
+from ecc.contract.values import refuse_simultaneous
 from ecc.errors import LinearizationError
 from ecc.laws.arguments import arguments_except, call_law, takes
 from ecc.network.network import Network
@@ -133,6 +134,7 @@ def marked_windows(loop: Protocol | ProtocolAssignment, network: Network) -> Mar
     if response is None or clocks != {"rtt"} or unknown or not takes(host.source_law, "w"):
         why = f"its laws take {', '.join(unknown)}" if unknown else "it has no window with a response to marks per RTT"
         raise LinearizationError(f"over a marking threshold, {why}")
+    refuse_simultaneous(host, "map over a marking threshold")
     n = network.n_flows
     counts = np.array([1.0, n - 1.0] if n > 1 else [1.0])
     packet, capacity = 8.0 * network.flows[0].mean_packet, float(network.capacities[0])

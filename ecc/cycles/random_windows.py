@@ -158,7 +158,13 @@ def _host(marked: MarkedLoop, g: int, kind: HostKind, share: float, back: int) -
         router = _Law.of(kind.protocol.router_law)
     others = [float(marked.network.capacities[link]) for link in kind.route if link != queue.link]
     states = [
-        SimpleNamespace(name=name, law=_Law.of(state.law), clock=state.clock, jump=_Law.of(state.jumps.get(signal)))
+        SimpleNamespace(
+            name=name,
+            law=_Law.of(state.law),
+            clock=state.clock,
+            jump=_Law.of(state.jumps.get(signal)),
+            simultaneous=state.simultaneous,
+        )
         for name, state in kind.states.items()
     ]
     return SimpleNamespace(
@@ -258,7 +264,11 @@ def random_step(state: Sequence[Any], draws: Sequence[float], p: Any) -> list[An
         share = p.dt / rtt if p.dt > 0.0 else flow.share
         chosen = past[flow.back - 1]
         if host[-1] > 0:
-            after += [host[0], *_grown(flow, host[:-1], rtt, chosen, share)[1:], host[-1] - 1]
+            grown = _grown(flow, host[:-1], rtt, chosen, share)[1:]
+            held = [
+                old if kept.simultaneous else new for kept, old, new in zip(flow.states, host[1:-1], grown, strict=True)
+            ]
+            after += [host[0], *held, host[-1] - 1]
         elif draws[k] < 1.0 - exp(-_expected(flow, host[0], chosen, share)):
             after += [*_jumped(flow, host[:-1], rtt, chosen), p.steps_per_rtt]
             jumps += 1
@@ -302,6 +312,7 @@ def _grown(flow: Any, host: Sequence[Any], rtt: Any, probability: Any, share: An
             new = value + share * change
         known[state.name] = new
         grown.append(new)
+    known |= {state.name: value for state, value in zip(flow.states, host[1:], strict=False) if state.simultaneous}
     return [host[0] + share * (flow.source(known) - host[0]), *grown]
 
 

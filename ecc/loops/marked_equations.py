@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.contract.assignment import Deployment
+from ecc.contract.values import simultaneous_states
 from ecc.loops.marked_parts import FlowKind, HostKind, MarkingQueue, kinds_of, loads_of, queues_of, takes_feedback
 from ecc.loops.marked_signals import Signal, delayed, derivative, evaluate, mean, nominal
 from ecc.network.network import Network
@@ -229,6 +230,8 @@ class MarkedLoop:
             current = known[name]
             state = kind.states.get(name)
             law = kind.protocol.source_law if state is None else state.law
+            if state is None:
+                ticking |= {other: known[other] for other in simultaneous_states(kind.protocol)}
             after = current if law is None else evaluate(law, ticking)
             moved = after if state is not None and state.clock == "continuous" else (after - current) * turns
             for signal, unsignaled in spared.items():

@@ -49,7 +49,7 @@ from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
 from ecc.contract.states import State
-from ecc.contract.values import equilibrium_of, state_at, states_of
+from ecc.contract.values import equilibrium_of, refuse_simultaneous, state_at, states_of
 from ecc.errors import LinearizationError
 from ecc.laws.arguments import arguments_from, takes, value_of
 from ecc.laws.jets import gradient
@@ -332,6 +332,7 @@ class _Loop:
 
     def ticks(self, updates_per_rtt: int | None) -> tuple[dict[int, float], dict[int, float]]:
         """Return the held states of hosts with the intervals between ticks [s], and shares (`act_at_ticks`)."""
+        refuse_simultaneous(self.protocol, "linear model of windows in discrete time")
         intervals: dict[int, float] = {}
         shares: dict[int, float] = {}
         once_per_rtt = [n for n, its in enumerate(self.states.values(), 1) if its.clock == "rtt"]

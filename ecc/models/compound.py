@@ -188,7 +188,8 @@ class Compound(hystart.SlowStartProtocol):
         def moved(law: Any, jump: Any, unit: str) -> State:
             return State(law, "rtt", jumps={"loss": jump, "mark": jump}, unit=unit)
 
-        return {"delay": moved(delay_law, delay_after_loss, "bit"), "lossy": moved(None, lossy_after_loss, "")}
+        delay = moved(delay_law, delay_after_loss, "bit")._replace(simultaneous=True)  # a part of the window
+        return {"delay": delay, "lossy": moved(None, lossy_after_loss, "")}
 
     def params(self) -> dict[str, float]:
         values = {name: float(getattr(self, name)) for name in ("alpha", "beta", "k", "gamma", "zeta", "low_window")}

@@ -209,6 +209,14 @@ def test_discrete_period_is_that_of_the_fluid_in_rounds(protocol, n):
     assert np.diff(at[at > 100.0]).mean() * per_period == pytest.approx(cycle.period, rel=0.02)
 
 
+def test_both_parts_of_compounds_window_move_at_once_in_rounds():
+    """The period of packet runs on this network is 6.58 s. Flows are those of Reno when their queue is full."""
+    cycle = limit_cycle("Compound", time="discrete")
+    assert cycle.period == pytest.approx(6.58, rel=0.01)
+    assert cycle.amplitude == pytest.approx(122_180, rel=0.03)
+    assert multipliers(cycle)[:2] == pytest.approx([0.5, 0.5], abs=1e-6)
+
+
 def test_a_motion_that_does_not_repeat_has_the_period_of_its_near_returns():
     """CUBIC in rounds: two overflows, as in continuous time; deviations of packets decay, and smaller ones grow."""
     net = ecc.Network.dumbbell("40 Mb/s", [0.05] * 2, buffer=250_000, packet_size=1500)

@@ -18,12 +18,12 @@ from ecc.contract.protocol import Protocol
 from ecc.contract.records import param_record
 from ecc.contract.states import State
 from ecc.contract.values import clock_of_states, states_of
-from ecc.fluid.network.laws import compile_lines, finite, hook_arguments
+from ecc.fluid.network.laws import BEFORE, compile_lines, finite, hook_arguments
 
 __all__ = ["STEP_FIELDS", "compiled_moves", "states_of_rates"]
 
-STEP_FIELDS = ("acked_share", "time_step", "jumps")
-"""Fields of the laws' record that describe a step: n/w, h and k above."""
+STEP_FIELDS = ("acked_share", "time_step", "jumps", "window_moves")
+"""Fields of the laws' record that describe a step: n/w, h and k above, and 0 if the window is held, else 1."""
 
 _MOVED = {
     "rtt": "{now} + record.acked_share * ({by_law} - {now})",
@@ -61,7 +61,11 @@ def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, 
         if state.law is None:
             continue
         scope |= {f"law_{name}": state.law, f"lowest_{name}": state.lowest, f"highest_{name}": state.highest}
+        if state.simultaneous:
+            lines["move"].append(f"record.{BEFORE}{name} = record.{name}")
         moved = _MOVED[state.clock].format(now=f"record.{name}", by_law=f"law_{name}({hook_arguments(state.law)})")
+        if state.simultaneous:
+            moved = moved.replace("record.acked_share", "record.window_moves * record.acked_share")
         lines["move"].append(f"record.{name} = min(max(finite({moved}), lowest_{name}), highest_{name})")
     for signal in JUMPS:
         jumps = {name: state.jumps[signal] for name, state in states.items() if signal in state.jumps}

@@ -16,6 +16,7 @@ import numpy as np
 
 from ecc.contract.kinds import steps_from_rate
 from ecc.contract.records import param_record, param_values
+from ecc.contract.values import simultaneous_states
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.jit.reach import where
 from ecc.laws.arguments import arguments_text, takes
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARGUMENTS",
+    "BEFORE",
     "BLOCK",
     "LANED",
     "LANES",
@@ -45,6 +47,9 @@ LANED = ("R", "R_prev", "x", "x_rtt", "D", "result")
 """Fields that a block holds for each of its flows, after the arguments that are the same for all of them."""
 
 BLOCK = len(ARGUMENTS) + len(LANED) * LANES
+
+BEFORE = "before_"
+"""Prefix of the fields of the record with the values of simultaneous states before a step."""
 
 _ATTRIBUTES = {"loss": "loss_response_law", "mark": "mark_response_law", "states": "the law of a state"}
 """Attributes of a protocol for laws with a name in this module that is not the attribute's name without `_law`."""
@@ -106,10 +111,11 @@ class CompiledLaws:
         params = param_record(protocol)
         self.params, self._kinds = param_values(params), params.dtype
         self._shared = {} if shared is None else shared
-        of_states = tuple((name, state.clock, state.law) for name, state in protocol.states.items())
+        of_states = tuple((name, state.clock, state.law, state.simultaneous) for name, state in protocol.states.items())
         self._key = (arguments, checked, self._kinds, tuple(laws.items()), of_states)
         if self._key not in self._shared:
-            hooks = {name: _hook(name, law, checked) for name, law in laws.items()}
+            before = {name: BEFORE + name for name in simultaneous_states(protocol)}
+            hooks = {name: _hook(name, law, checked, before if name == "source" else {}) for name, law in laws.items()}
             if arguments is ARGUMENTS and (updated := _updated(protocol)):
                 arguments = (*arguments, *protocol.states, *(f"next_{name}" for name in protocol.states))
                 hooks["states"] = updated
@@ -225,8 +231,8 @@ def _compiled_law(owner: str, text: str, hook: Callable[..., None], layout: np.d
         raise TypeError(f"{text} of {owner} cannot be compiled: {cause}") from None
 
 
-def _hook(name: str, law: Callable[..., Any], checked: bool) -> Callable[..., None]:
-    lines = [f"record.result = law({hook_arguments(law)})", *(["finite(record.result)"] if checked else [])]
+def _hook(name: str, law: Callable[..., Any], checked: bool, renamed: Mapping[str, str]) -> Callable[..., None]:
+    lines = [f"record.result = law({hook_arguments(law, renamed)})", *(["finite(record.result)"] if checked else [])]
     return generated_hook(name, lines, {"law": law, "finite": finite})
 
 

@@ -171,7 +171,7 @@ def _receive(
     elif rounds.spreads[g] != 0:
         signals = Signals(0.0, 0.0, 0.0, 0.0, 1.0 - acked.unmarked, 0.0, False)
         fill_record(paths, laws, sources, acked, signals, g, step)
-        status = move_states(laws, 0.0, g, step)
+        status = move_states(laws, 0.0, False, g, step)
         keep_states(laws, sources, g)
     return status
 
@@ -225,12 +225,13 @@ def _act(paths: Any, laws: Any, sources: Any, rounds: Any, acked: Any, g: int, s
         set_seen(sources, acked, g)
     signals = signals_of(laws, sources, acked, g)
     fill_record(paths, laws, sources, acked, signals, g, step)
-    status = move_states(laws, rounds.share[g], g, step)
+    loses = responds and loses_packet(sources, signals, packet, g)
+    status = move_states(laws, rounds.share[g], recovering or loses, g, step)
     if status != 0:
         return status
     if recovering and rounds.target[g] < rounds.recovery[g]:  # so are marks
         set_seen(sources, acked, g)
-    elif responds and loses_packet(sources, signals, packet, g):
+    elif loses:
         status = begin_recovery(laws, sources, acked, signals, packet, g, step)
         rounds.recovery[g] = np.inf
     elif not recovering:

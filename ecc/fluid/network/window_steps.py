@@ -104,6 +104,7 @@ WINDOW_ARGUMENTS = (
     _SHARE,
     _STEP,
     _JUMPS,
+    _MOVES,
     _RESULT,
 ) = range(len(WINDOW_ARGUMENTS))
 _STATES = len(WINDOW_ARGUMENTS)
@@ -465,17 +466,19 @@ def _respond(paths: Any, laws: Any, sources: Any, acked: Any, g: int, step: Any,
         share = min(1.0, (acked.acknowledged - sources.acked[g]) / sources.window[g])
     signals = signals_of(laws, sources, acked, g)
     fill_record(paths, laws, sources, acked, signals, g, step)
-    status = move_states(laws, share, g, step)
-    if status != 0:
-        return status
     responds = laws.loss != 0
     answered = disciplined and acked.sent_at < sources.answered[g]
-    if responds and (step.t < sources.recovery_end[g] or answered):
+    recovers = responds and (step.t < sources.recovery_end[g] or answered)
+    loses = responds and not recovers and loses_packet(sources, signals, paths.packet[g], g)
+    status = move_states(laws, share, recovers or loses, g, step)
+    if status != 0:
+        return status
+    if recovers:
         set_seen(sources, acked, g)
         lost = (sources.drops_seen[g] - sources.drops_before[g]) / paths.packet[g]
         sources.burst[g] = max(sources.burst[g], lost)
         status = 0
-    elif responds and loses_packet(sources, signals, paths.packet[g], g):
+    elif loses:
         status = begin_recovery(laws, sources, acked, signals, paths.packet[g], g, step)
     else:
         status = move_window(laws, sources, acked, signals, share, paths.packet[g], g, step)
@@ -486,11 +489,14 @@ def _respond(paths: Any, laws: Any, sources: Any, acked: Any, g: int, step: Any,
 
 
 @inlined
-def move_states(laws: Any, share: float, g: int, step: Any) -> Any:
-    """Move the states of a host, in the record, by a step in which this share of a window is acknowledged."""
+def move_states(laws: Any, share: float, held: bool, g: int, step: Any) -> Any:
+    """Move the states of a host, in the record, by a step in which this share of a window is acknowledged.
+
+    States that move together with the window are constant if it is held.
+    """
     if laws.move == 0:
         return 0
-    laws.record[_SHARE], laws.record[_STEP] = share, step.h
+    laws.record[_SHARE], laws.record[_STEP], laws.record[_MOVES] = share, step.h, 0.0 if held else 1.0
     return _call_law(laws.move, laws.pointers, laws.failed, STATE, g, step.t)
 
 

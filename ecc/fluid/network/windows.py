@@ -68,14 +68,14 @@ from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.kinds import source_takes
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
-from ecc.contract.values import states_of
+from ecc.contract.values import simultaneous_states, states_of
 from ecc.fluid.network.curves import Curves, Paths, curves_of, paths_of, result_of
 from ecc.fluid.network.departures import Departures, departures_of
 from ecc.fluid.network.disciplines import Compiled, Disciplines, begin, chooses_departures, disciplines_of
 from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.host_states import compiled_moves
-from ecc.fluid.network.laws import CompiledLaws
+from ecc.fluid.network.laws import BEFORE, CompiledLaws
 from ecc.fluid.network.machines import is_machine, machine_fields, machines_of
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.queues import LinkQueues, Service, codepoint
@@ -382,7 +382,8 @@ def solve(problem: Problem, advance: Callable[..., Any], rounds: Any = None) -> 
     network, code_of_disciplines = _Network.of(problem, links)
     fluid, grid, paths, curves = network.fluid, network.grid, network.paths, network.curves
     names = _state_names(problem.protocols)
-    fields = (*WINDOW_ARGUMENTS, *names)
+    before = (BEFORE + name for protocol in problem.protocols for name in simultaneous_states(protocol))
+    fields = (*WINDOW_ARGUMENTS, *names, *dict.fromkeys(before))
     hosts = {protocol: _Host.of(protocol, fields, grid.h) for protocol in dict.fromkeys(problem.protocols)}
     of_group = [hosts[protocol] for protocol in problem.protocols]
     start = _start(problem, network, of_group, names)
