@@ -165,9 +165,13 @@ def ensemble(
     runs, stopped = collected(len(members.values), lambda: several, together, executor, progress, interrupt)
     longest_run = max((run for run in runs if run is not None), key=lambda run: run.rows)
     longest = longest_run.prepared.trajectory(longest_run.alone(), text)
+    n_rows_of = (0 if run is None else run.rows for run in runs)
+    short = {k: n_rows for k, n_rows in enumerate(n_rows_of) if n_rows < longest_run.rows}
     variables: dict[str, Any] = {}
     for name, array in longest.data.data_vars.items():
-        values = np.full((len(runs), *array.shape), -1 if name == "bottleneck" else np.nan, dtype=array.dtype)
+        values = np.empty((len(runs), *array.shape), dtype=array.dtype)
+        for k, n_rows in short.items():
+            values[k, n_rows:] = -1 if name == "bottleneck" else np.nan
         variables[str(name)] = ((*members.dims, *array.dims), values, array.attrs)
     for batch, places in batches(runs):
         series = batch[0].series()

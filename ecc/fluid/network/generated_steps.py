@@ -366,7 +366,7 @@ class _Source:
             lines += [f"scratch[x_of_step + row * {G} + {g}] = x{g}"] * self.s.looks_back
         lines += ["if not check == 0.0:", "    status = 1", "    break"]
         for link in self.links:
-            lines += [*self.arrive_steadily(link), *self.queue_router_and_signals(link)]
+            lines += [*self.arrive_steadily(link), *self.queue_router_and_signals(link, steadily=True)]
         lines += self.deliver()
         stop = ["if waited == n:", "    break"]
         return [
@@ -510,43 +510,51 @@ class _Source:
         """Weight the RTT of an arrival by its rate."""
         return ["if rate > 0.0:\n    weighted = max(weighted, rtt)"] if self.s.longest else ["weighted += flow * rtt"]
 
-    def queue_router_and_signals(self, link: int) -> list[str]:
-        """Add the arrivals to the queue of a link, update its router, and advertise."""
+    def queue_router_and_signals(self, link: int, steadily: bool = False) -> list[str]:
+        """Add the arrivals to the queue of a link, update its router, and advertise.
+
+        In steady steps without waits the histories of waits are 0 already, and every router has advertised.
+        """
         L, S, C, at = self.s.n_links, self.s.n_signals, f"C{link}", f"volume + {link} * memory"
         failed = ["status = 1", "break"]
+        empty = [f"queue{link} = loss{link} = remaining{link} = 0.0", f"head{link} = n"]
         lines = [
             f"arrived{link} += y{link} * T",
-            f"queued, loss{link} = queue{link}, 0.0",
+            f"queued = queue{link}",
             f"level = max(0.0, queued + T * (y{link} - {C}))",
-            f"excess = max(0.0, level - buffer{link})",
-            "if excess > 0.0:",
-            f"    dropped{link} += excess",
-            f"    loss{link} = min(1.0, excess / (y{link} * T))",
-            f"    level = buffer{link}",
-            "    loses = True",
-            f"queue{link} = level",
             "if level <= 0.0:",
-            f"    head{link}, remaining{link} = n, 0.0",
-            f"    scratch[wait + row * {L} + {link}] = 0.0",
+            *_indented([*empty, *([] if steadily else [f"scratch[wait + row * {L} + {link}] = 0.0"])]),
             "else:",
+            f"    excess, loss{link} = max(0.0, level - buffer{link}), 0.0",
+            "    if excess > 0.0:",
+            f"        dropped{link} += excess",
+            f"        loss{link} = min(1.0, excess / (y{link} * T))",
+            f"        level = buffer{link}",
+            "        loses = True",
+            f"    queue{link} = level",
             f"    scratch[{at} + n % memory] = y{link} * T - excess",
-            f"    served = queued + y{link} * T - excess - level",
-            f"    while served > remaining{link} and head{link} < n:",
-            f"        served -= remaining{link}",
-            f"        head{link} += 1",
-            f"        remaining{link} = scratch[{at} + head{link} % memory]",
-            f"    remaining{link} = max(0.0, remaining{link} - served)",
-            f"    if n - head{link} >= memory - 1:",
-            *_indented(_indented(failed)),
-            f"    accepted = scratch[{at} + head{link} % memory]",
-            f"    steps = n - head{link} + (remaining{link} / accepted if accepted > 0.0 else 0.0)",
+            "    steps = 0.0",
+            "    if level <= 0.0:  # there is no buffer",
+            *_indented(_indented(empty[1:])),
+            f"        remaining{link} = 0.0",
+            "    else:",
+            f"        served = queued + y{link} * T - excess - level",
+            f"        while served > remaining{link} and head{link} < n:",
+            f"            served -= remaining{link}",
+            f"            head{link} += 1",
+            f"            remaining{link} = scratch[{at} + head{link} % memory]",
+            f"        remaining{link} = max(0.0, remaining{link} - served)",
+            f"        if n - head{link} >= memory - 1:",
+            *_indented(_indented(_indented(failed))),
+            f"        accepted = scratch[{at} + head{link} % memory]",
+            f"        steps = n - head{link} + (remaining{link} / accepted if accepted > 0.0 else 0.0)",
             f"    scratch[wait + row * {L} + {link}] = steps * T",
             "    if steps > 0.0:",
             "        waited = n",
-            f"peak{link} = max(peak{link}, queue{link})",
+            f"    peak{link} = max(peak{link}, queue{link})",
             f"mean{link} = idle",
             f"if y{link} > 0.0:",
-            f"    advertises_from{link} = min(advertises_from{link}, n)",
+            *([] if steadily else [f"    advertises_from{link} = min(advertises_from{link}, n)"]),
             f"    mean{link} = weighted{'' if self.s.longest else f' / y{link}'}",
         ]
         finite = ["if not isfinite(result):", *_indented(failed)]
