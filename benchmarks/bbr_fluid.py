@@ -187,7 +187,7 @@ def figure(kept: list[dict[str, str | float]], path: str) -> None:
     drawn.update_yaxes(rangemode="tozero")
     drawn.update_annotations(font_size=13)
     drawn.update_layout(template="plotly_white", margin={"t": 40, "r": 10}, legend={"orientation": "h", "y": -0.15})
-    drawn.write_image(path, width=900, height=620)
+    drawn.write_image(path, width=900, height=620, scale=2)
 
 
 def main() -> None:

@@ -155,7 +155,7 @@ def draw(rows: dict[str, dict[str, Any]], path: str) -> None:
     figure.update_xaxes(type="log", dtick="D2", title="members per CPU second")
     figure.update_yaxes(autorange="reversed")
     figure.update_layout(template="plotly_white", margin={"l": 20, "r": 20, "t": 20, "b": 50})
-    figure.write_image(path, width=800, height=420)
+    figure.write_image(path, width=800, height=420, scale=2)
 
 
 def main() -> None:

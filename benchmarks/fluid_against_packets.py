@@ -154,7 +154,7 @@ def figures(folder: Path) -> None:
     for name, protocol, stem in (("ev-f5", PIQIRCP(), "agreement"), ("ev-f5", XCP(), "discrepancy")):
         network, duration, _ = setup(name)
         both = ecc.compare(ecc.Scenario(network, protocol, duration), sample=0.05, window=0.5)
-        both.plot().write_image(folder / f"fluid_and_packets_{stem}.png", width=900, height=600)
+        both.plot().write_image(folder / f"fluid_and_packets_{stem}.png", width=900, height=600, scale=2)
 
 
 if __name__ == "__main__":

@@ -358,7 +358,7 @@ def draw(path: Path) -> None:
     figure.update_yaxes(rangemode="tozero", row=1)
     figure.update_yaxes(type="log", dtick=1, exponentformat="power", row=2)
     figure.update_layout(template="plotly_white", margin={"l": 60, "r": 20, "t": 40, "b": 90})
-    figure.write_image(path, width=900, height=640)
+    figure.write_image(path, width=900, height=640, scale=2)
 
 
 def main() -> None:

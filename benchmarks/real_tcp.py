@@ -235,7 +235,7 @@ def figure(path: Path, image: str) -> None:
     drawn.update_xaxes(title="time [s]", row=len(CONTROLS))
     drawn.update_layout(template="plotly_white", margin={"t": 60, "r": 10}, legend={"orientation": "h", "y": 1.1})
     drawn.update_annotations(font_size=12)
-    drawn.write_image(image, width=1000, height=220 * len(CONTROLS) + 60)
+    drawn.write_image(image, width=1000, height=220 * len(CONTROLS) + 60, scale=2)
 
 
 def main() -> None:

@@ -87,7 +87,7 @@ def shares(file: str | None = None) -> None:
         figure.update_xaxes(title="buffer [bandwidth-delay products]", type="log", tickvals=BUFFERS)
         figure.update_yaxes(title="share of two flows beside two others", range=[0.0, 1.0])
         figure.update_layout(template="plotly_white", margin={"l": 60, "r": 20, "t": 20, "b": 60})
-        figure.write_image(file, width=900, height=480)
+        figure.write_image(file, width=900, height=480, scale=2)
 
 
 def decides_each_least_rtt(flow: Any, header: Any, p: Any, env: Any) -> None:

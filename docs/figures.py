@@ -74,6 +74,8 @@ EXAMPLES = {
 """File of a figure: the page that shows it after the Python block that ends with this `figure`; README, before it."""
 HEIGHTS = {"bbr_states": 590, "qlog": 590}
 """Pixels, of figures with more panels than two."""
+SIZE = {"width": 900, "scale": 2}
+"""Twice the pixels of the width: most screens show two or three for each pixel of a page."""
 
 
 def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> None:
@@ -92,7 +94,7 @@ def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> Non
     """
     for name in EXAMPLES:
         if name in names:
-            example(name).write_image(folder / f"{name}.png", width=900, height=HEIGHTS.get(name, 480))
+            example(name).write_image(folder / f"{name}.png", **SIZE, height=HEIGHTS.get(name, 480))
     of_claims = [name for name in names if name not in EXAMPLES]
     outcome = examine(
         [claims()[claim] for claim in dict.fromkeys(FIGURES[name][0] for name in of_claims)], jobs, store=store
@@ -101,7 +103,7 @@ def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> Non
         raise SystemExit(describe(outcome.failures))
     pictures = {(found.claim.id, one.title): one.figure for found in outcome.findings for one in found.pictures}
     for name in of_claims:
-        go.Figure(pictures[FIGURES[name]]).write_image(folder / f"{name}.png", width=900, height=480)
+        go.Figure(pictures[FIGURES[name]]).write_image(folder / f"{name}.png", **SIZE, height=480)
 
 
 def example(name: str) -> go.Figure:
