@@ -278,18 +278,26 @@ def report_with_a_link(app: Any, error: Exception | None) -> None:
 
 
 UNDERLINE = re.compile(r"-{5,}")
+FULL = 90
+"""Characters of a line after which an indented line continues its sentence, rather than a formula."""
 
 
 def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Docstrings hold plain text and code in backquotes: nothing else is markup. Indented text keeps its lines."""
     out: list[str] = []
-    section = ""
+    section = previous = ""
+    base = 0
     for k, line in enumerate(lines):
         if UNDERLINE.fullmatch(line):
             section = lines[k - 1]
         if line.startswith(("    ", "   ")) and not section:
-            block = f"| {escaped(line.strip())}"
-            out += [block] if not out or out[-1].startswith("| ") or not out[-1] else ["", block]
+            indent = len(line) - len(line.lstrip())
+            if out and out[-1].startswith("| ") and indent == base + 4 and len(previous) > FULL:
+                out[-1] += f" {escaped(line.strip())}"  # a sentence goes on
+            else:
+                block, base = f"| {escaped(line.strip())}", indent
+                out += [block] if not out or out[-1].startswith("| ") or not out[-1] else ["", block]
+            previous = line
         elif section == "Examples" or not line.strip() or UNDERLINE.fullmatch(line):
             out.append(line)
         else:
