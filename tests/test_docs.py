@@ -341,6 +341,9 @@ def test_every_figure_has_a_command_that_its_page_names():
     shown = {}
     for page in (ROOT / "README.md", *ALL_PAGES):
         text = page.read_text(encoding="utf-8")
+        for picture, target in re.findall(r"\[!\[[^]]*\]\((\w+\.png)\)[^]]*\]\((\w+\.md)\)", text):
+            assert picture in (ROOT / "docs" / target).read_text(encoding="utf-8"), (page.name, picture)
+        text = re.sub(r"\[!\[[^]]*\]\(\w+\.png\)", "", text)  # a thumbnail: its page names the command
         for name in re.findall(r"!\[[^]]*\]\((?:docs/)?(\w+)\.(?:png|svg)\)", text):
             shown[name] = page.name
             if name in made:
