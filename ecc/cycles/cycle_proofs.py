@@ -12,6 +12,7 @@ from typing import Any
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import as_count, as_delay, as_rate, as_size
+from ecc._support.reports import ProgressCallback, Reporter
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.forms import RoundMap
 from ecc.contract.kinds import Kind, kind_of_laws
@@ -128,6 +129,8 @@ def cover_cycles(
     flows: int = 1,
     packet_size: int = 1000,
     max_boxes: int = 1000,
+    *,
+    progress: ProgressCallback | None = None,
 ) -> OrbitCover:
     """Return the share of a range of networks on which the cycle of windows over a full buffer is proven.
 
@@ -147,6 +150,8 @@ def cover_cycles(
         Size of packets.
     max_boxes : int, >= 1, optional
         Number of boxes that are examined. A box takes about 0.1 s for windows of 20 packets.
+    progress : callable, optional
+        Called with a `Progress` at most twice a second: the network that is examined, as `text`.
 
     Returns
     -------
@@ -183,7 +188,10 @@ def cover_cycles(
     def network_at(capacity: float, rtt: float, buffer: float) -> Network:
         return Network.dumbbell(capacity, [rtt] * n, packet_size=size, buffer=buffer)
 
+    report = Reporter(progress)
+
     def form_at(**point: float) -> RoundMap:
+        report(lambda: ", ".join(f"{name} = {value:.4g}" for name, value in point.items()))
         values = fixed | point
         return loss_rounds(loop, network_at(**values), buffer=values["buffer"])
 

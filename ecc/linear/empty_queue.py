@@ -351,6 +351,7 @@ def empty_queue_boundary(alpha: ArrayLike, steps: Positive = 40, span: float = 4
     -----
     Numerical evidence, above the proven `empty_queue_bound`: bisection between that bound and a beta with growth, from
     random histories, then linear, and extrapolated from steps/2 and steps (about 1e-4 of the value).
+    Cost: 1.6 s for four values of alpha.
 
     Examples
     --------

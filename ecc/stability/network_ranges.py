@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from ecc._support.arguments import Positive, check_arguments, shown
 from ecc._support.display import Displayed
 from ecc._support.quantity import as_count, as_delay, as_rate
+from ecc._support.reports import ProgressCallback, Reporter
 from ecc.contract.assignment import ProtocolAssignment, read_protocol
 from ecc.contract.protocol import Protocol
 from ecc.errors import LinearizationError
@@ -153,6 +154,7 @@ def cover_range(
     phase_margin: float = 0.0,
     *,
     options: LinearOptions | None = None,
+    progress: ProgressCallback | None = None,
     **keywords: Unpack[LinearKeywords],
 ) -> BoxCover:
     """Return the proof that a linear model is stable, or decays, or has margins, on all networks of a range.
@@ -167,6 +169,8 @@ def cover_range(
         Factor >= 1; rad, >= 0, < pi. With a line other than 0, of the loop along that line.
     options : LinearOptions, optional
         Options of the linear models: `clocking`.
+    progress : callable, optional
+        Called with a `Progress` at most twice a second: the network that is analyzed, as `text`.
     **keywords : optional
         Fields of `LinearOptions`, instead of `options`.
 
@@ -200,7 +204,10 @@ def cover_range(
     protocol = read_protocol(protocol)
     clocking = read_options(options, keywords, ("clocking",), "cover_range").clocking
 
+    report = Reporter(progress)
+
     def family(**point: float) -> DelaySystem:
+        report(lambda: ", ".join(f"{name} = {value:.4g}" for name, value in point.items()))
         return linearize_on(protocol, networks.at(**point), clocking)
 
     return cover_box(family, networks.axes(), line, gain_margin, phase_margin)

@@ -21,6 +21,7 @@ from scipy.special import lambertw
 
 from ecc._support.arguments import Seed, check_arguments, shown
 from ecc._support.display import Displayed
+from ecc._support.reports import ProgressCallback, Reporter
 from ecc.contract.protocol import Protocol
 from ecc.linear import StabilityLimit, stability_limit
 from ecc.loops.closed_loop import linearize
@@ -171,7 +172,7 @@ class Search(Displayed):
 
 
 @check_arguments
-def search(theorem: Theorem, loops: int = 12, seed: Seed = 1) -> Search:
+def search(theorem: Theorem, loops: int = 12, seed: Seed = 1, *, progress: ProgressCallback | None = None) -> Search:
     """Search for the worst loops that a theorem covers: differential evolution over its space, then certificates.
 
     Parameters
@@ -182,6 +183,8 @@ def search(theorem: Theorem, loops: int = 12, seed: Seed = 1) -> Search:
         (otherwise the largest ratio is the largest encountered).
     seed : int, optional
         Seed of the search.
+    progress : callable, optional
+        Called with a `Progress` at most twice a second: the number of loops analyzed so far, as `text`.
 
     Returns
     -------
@@ -199,10 +202,12 @@ def search(theorem: Theorem, loops: int = 12, seed: Seed = 1) -> Search:
     True
     """
     ratios: dict[bytes, tuple[float, Unit]] = {}
+    report = Reporter(progress)
 
     def ratio(at: Unit, sign: float) -> float:
         key = np.asarray(at).tobytes()
         if key not in ratios:
+            report(lambda: f"loop {len(ratios) + 1}")
             ratios[key] = theorem.evaluate(*theorem.draw(at)).ratio, np.array(at)
         return sign * min(ratios[key][0], 1e6)
 

@@ -118,3 +118,10 @@ def test_limit_cycles_can_be_proven():
 def test_a_loop_without_a_map_per_round_is_refused():
     with pytest.raises(LinearizationError, match="XCP has no map per round here: it declares no map per round; "):
         prove_cycle("XCP")
+
+
+def test_covers_of_cycles_report_the_network(monkeypatch):
+    monkeypatch.setattr("ecc._support.reports._INTERVAL", 0.0)
+    texts = []
+    cover_cycles("NewReno", "1 Mb/s", ("40 ms", "42 ms"), "8 kB", max_boxes=3, progress=texts.append)
+    assert texts and all(text.startswith("rtt = 0.04") for text in texts)

@@ -177,3 +177,11 @@ def test_a_network_without_equilibrium_is_named():
         cover_range(pair, limits)
     with pytest.raises(LinearizationError, match=named):
         design(pair, limits, {"links.alpha": (0.01, 1.0)})
+
+
+def test_covers_report_the_network(monkeypatch):
+    monkeypatch.setattr("ecc._support.reports._INTERVAL", 0.0)
+    texts = []
+    pair = {"flows": NewReno(ecn=True), "links": PI(mark=True, reference=200.0)}
+    cover_range(pair, NetworkRange("30 Mb/s", (60, 64), 0.1), progress=texts.append)
+    assert texts and all(", flows = 6" in text for text in texts)

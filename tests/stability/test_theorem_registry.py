@@ -119,3 +119,11 @@ def test_short_intervals_are_a_hundredth_of_the_least_rtt():
     for rtt, holds in (1.0, True), (1.0 - 1e-6, False):
         bound = THEOREMS["piqi-9"].bound(PIQIRCP(interval=0.01), Network.dumbbell("1 Gb/s", [rtt, rtt]))
         assert (bound is not None) is holds
+
+
+def test_a_search_reports_its_loops(monkeypatch):
+    monkeypatch.setattr("ecc._support.reports._INTERVAL", 0.0)
+    texts = []
+    finding = search(THEOREMS["qi-3"], loops=3, progress=texts.append)
+    assert texts == [f"loop {number}" for number in range(1, len(texts) + 1)]
+    assert finding.holds
