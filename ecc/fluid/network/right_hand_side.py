@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from ecc.fluid.compiled import call, compiled, entry_point, shifted
-from ecc.fluid.dde.history_and_step import OLDEST, START, STORED, USABLE, fields_at, slope_at, value_at
+from ecc.fluid.dde.history_and_step import EPS, OLDEST, START, STORED, USABLE, fields_at, slope_at, value_at
 from ecc.fluid.network.laws import ARGUMENTS
 
 inf, nan = float("inf"), float("nan")
@@ -195,11 +195,14 @@ def _entered(w: Any, y: Any, u: float, link: int, slot: int, numbers: Any, indic
     low, high = 0.0, (u - begun) / width
     if j + 1 < w.count[USABLE]:
         high = min(high, 1.0)
-    theta = high
+    entries = C * width + c[at + 1] + c[at + 2] + c[at + 3] + c[at + 4]  # in the whole segment
+    theta = min(max((level - c[at]) / entries, low), high) if entries > 0.0 else high
     for _ in range(60):
         value = c[at] + theta * (c[at + 1] + theta * (c[at + 2] + theta * (c[at + 3] + theta * c[at + 4])))
         slope = c[at + 1] + theta * (2.0 * c[at + 2] + theta * (3.0 * c[at + 3] + theta * 4.0 * c[at + 4]))
         excess = C * theta * width + value - level
+        if abs(excess) <= 2.0 * EPS * (abs(value) + abs(level)):  # rounding; shorter steps of theta would not end
+            break
         if excess > 0.0:
             high = theta
         else:
@@ -348,8 +351,13 @@ def _advertised(w: Any, y: Any, u: float, link: int, x: float, slot: int, number
 
 
 @compiled
-def _received(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any, indices: Any) -> Any:
-    """Return (status, feedback of the path, crossing that gave it or -1, RTT) for a sender at a time."""
+def _received(
+    w: Any, y: Any, sigma: float, group: int, purpose: int, wants_rtt: bool, numbers: Any, indices: Any
+) -> Any:
+    """Return (status, feedback of the path, crossing that gave it or -1, RTT) for a sender at a time.
+
+    The RTT is 0 if it is not wanted and the feedback does not depend on it.
+    """
     first, last = indices[indices[CROSSINGS] + group], indices[indices[CROSSINGS] + group + 1] - 1
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     how = indices[COMBINE]
@@ -361,6 +369,10 @@ def _received(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: A
         k = _change(u, link, numbers, indices)
         if numbers[indices[CAPACITY] + k] == 0.0:  # nothing has left since the outage began
             u = numbers[indices[BEGINS] + k]
+        if p == first and not (wants_rtt or indices[EARLY] != 0 or indices[BY_FLOW] != 0):
+            numbers[left_at + p] = u
+            sent = sigma
+            continue
         e = _entered(w, y, u, link, purpose * total + p, numbers, indices)
         numbers[left_at + p] = u if indices[EARLY] == 0 else e
         if p > first:
@@ -420,15 +432,15 @@ def _source(
 
 @compiled
 def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int, numbers: Any, indices: Any) -> Any:
-    """Return (status, rate, last RTT, crossing at which it is bottlenecked) of a flow of a group at a time."""
+    """Return (status, rate, last RTT, crossing that is its bottleneck, feedback) of a flow of a group at a time."""
     open_now = sigma >= numbers[indices[OPENS] + group] and sigma < numbers[indices[STOPS] + group]
     steady = numbers[indices[STEADY] + group]
     if steady > 0.0:
         rate = steady if open_now else 0.0
-        return 0, rate, numbers[indices[ROUND_TRIP] + group], -1
-    status, R, which, rtt = _received(w, y, sigma, group, purpose + _FEEDBACK, numbers, indices)
+        return 0, rate, numbers[indices[ROUND_TRIP] + group], -1, 0.0
+    status, R, which, rtt = _received(w, y, sigma, group, purpose + _FEEDBACK, True, numbers, indices)
     if status != 0 or not open_now:
-        return status, 0.0, rtt, which
+        return status, 0.0, rtt, which, R
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     floor = numbers[indices[FLOOR] + group] / rtt
     slot = (purpose + _RATE) * total + crossing
@@ -436,15 +448,15 @@ def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int,
         rate = value_at(w, y, indices[SOURCE_STATE] + group, sigma, slot)
         if indices[WINDOWS] != 0:
             rate /= rtt
-        return 0, max(floor, rate), rtt, which
+        return 0, max(floor, rate), rtt, which, R
     R_prev = R
     if indices[LAGGED_FEEDBACK] != 0:
         earlier = sigma - numbers[indices[INTERVAL]]
-        status, R_prev, _, _ = _received(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, numbers, indices)
+        status, R_prev, _, _ = _received(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, False, numbers, indices)
         if status != 0:
-            return status, 0.0, rtt, which
+            return status, 0.0, rtt, which, R
     status, rate = _source(group, numbers, indices, 0.0, 0.0, R, R_prev, rtt, which >= 0)
-    return status, max(floor, rate), rtt, which
+    return status, max(floor, rate), rtt, which, R
 
 
 @compiled
@@ -456,7 +468,14 @@ def _arriving(w: Any, y: Any, v: float, group: int, purpose: int, numbers: Any, 
     e = _entered(w, y, v, link, slot, numbers, indices)
     part = _passed(w, e, v, link, slot, numbers, indices)
     sigma, passed = _back_to_sender(w, y, e, group, last, purpose, numbers, indices)
-    status, rate, _, _ = _sent(w, y, sigma, group, first, purpose, numbers, indices)
+    free = numbers[indices[FLOOR] + group] <= 0.0 and numbers[indices[STEADY] + group] <= 0.0
+    if free and indices[MEMORY] != 0 and indices[WINDOWS] == 0 and indices[MEASURES] == 0:  # no RTT and no law
+        rate = 0.0
+        if sigma >= numbers[indices[OPENS] + group] and sigma < numbers[indices[STOPS] + group]:
+            slot = (purpose + _RATE) * indices[indices[CROSSINGS] + indices[GROUPS]] + first
+            rate = max(0.0, value_at(w, y, indices[SOURCE_STATE] + group, sigma, slot))
+        return 0, rate * part * passed
+    status, rate, _, _, _ = _sent(w, y, sigma, group, first, purpose, numbers, indices)
     return status, rate * part * passed
 
 
@@ -486,12 +505,13 @@ def _update(
     t: float,
     g: int,
     received: bool,
+    R: float,
     rtt: float,
     out: Any,
     numbers: Any,
     indices: Any,
 ) -> Any:
-    """Write the derivatives of the states of a source; return a status."""
+    """Write the derivatives of the states of a source, which has `received` the feedback R or none; return a status."""
     source_state, first = indices[SOURCE_STATE] + g, indices[indices[CROSSINGS] + g]
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     out[source_state] = 0.0
@@ -503,10 +523,9 @@ def _update(
     status, step = _update_time(w, y, t, g, rtt, numbers, indices)
     if status != 0 or step == inf:
         return status
-    status, R, _, _ = _received(w, y, t, g, _SOURCE + _FEEDBACK, numbers, indices)
     R_prev = R
     if indices[LAGGED_FEEDBACK] != 0:
-        status, earlier, which, _ = _received(w, y, t - step, g, _SOURCE + _FEEDBACK_BEFORE, numbers, indices)
+        status, earlier, which, _ = _received(w, y, t - step, g, _SOURCE + _FEEDBACK_BEFORE, False, numbers, indices)
         if status != 0:
             return status
         if which >= 0:
@@ -608,7 +627,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
             link = indices[indices[CROSSING_LINK] + p]
             reaches = numbers[indices[REACHES] + p]
             sigma, part = _back_to_sender(w, y, t, g, p, _ARRIVING, numbers, indices)
-            status, rate, rtt, which = _sent(w, y, sigma, g, p, _ARRIVING, numbers, indices)
+            status, rate, rtt, which, _ = _sent(w, y, sigma, g, p, _ARRIVING, numbers, indices)
             if status != 0:
                 return status
             part *= reaches
@@ -634,7 +653,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                     numbers[weighted + link] += carries * rtt
             if indices[LAGGED_ARRIVALS] != 0:
                 sigma, part = _back_to_sender(w, y, t - T, g, p, _EARLIER, numbers, indices)
-                status, earlier, _, _ = _sent(w, y, sigma, g, p, _EARLIER, numbers, indices)
+                status, earlier, _, _, _ = _sent(w, y, sigma, g, p, _EARLIER, numbers, indices)
                 if status != 0:
                     return status
                 numbers[before + link] += members * earlier * part * reaches
@@ -677,7 +696,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
     # sources and receivers
     for g in range(groups):
         first, last = indices[crossings + g], indices[crossings + g + 1] - 1
-        status, rate, rtt, which = _sent(w, y, t, g, first, _SOURCE, numbers, indices)
+        status, rate, rtt, which, R = _sent(w, y, t, g, first, _SOURCE, numbers, indices)
         if status != 0:
             return status
         opened = t >= numbers[indices[OPENS] + g] and t < numbers[indices[STOPS] + g]
@@ -686,7 +705,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
         numbers[indices[BOTTLENECK] + g] = indices[indices[CROSSING_LINK] + which] if has_bottleneck else -1
         out[sent + g] = rate
         if indices[MEMORY] != 0:
-            status = _update(w, y, t, g, opened and which >= 0, rtt, out, numbers, indices)
+            status = _update(w, y, t, g, opened and which >= 0, R, rtt, out, numbers, indices)
             if status != 0:
                 return status
         status, leaving = _arriving(w, y, t - numbers[indices[WIRE] + g], g, _RECEIVED, numbers, indices)
