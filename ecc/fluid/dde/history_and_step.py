@@ -36,6 +36,8 @@ DONE, PAUSED, FULL, LOCATED = 0, 1, 2, 3
 TOO_SMALL, NOT_FINITE, FAILED, BAD_DELAY, CHATTER, UNSETTLED = -1, -2, -3, -4, -5, -6
 NO_CONTINUATION, PASSING, SLIDING, DIVERGING, NO_MEMORY = -7, -8, -9, -10, -11
 
+AT_UPPER, AT_EITHER = 1, 2  # values of Fields.stopping
+
 # indices in Fields.clock
 (
     START,
@@ -143,7 +145,7 @@ class Fields(NamedTuple):
     first: Any  # (n_delays + 1,): the lags of delay k are those from first[k] to first[k + 1]
     component: Any  # (n_lags,): component of each lag
     bounded: Any  # components with a bound
-    stopping: Any  # (n,): 1 if reaching the upper bound returns LOCATED
+    stopping: Any  # (n,): AT_UPPER, AT_EITHER: reaching the upper bound, or either bound, returns LOCATED; 0: neither
     measured: Any  # components under error control
     peaked: Any  # components with their largest value between samples written out
     watched: Any  # numbers written out with each sample, as the derivative left them

@@ -26,6 +26,7 @@ import numpy as np
 
 from ecc.fluid.compiled import Integers, compiled, entry, inlined, shifted
 from ecc.fluid.dde.history_and_step import (
+    AT_EITHER,
     AT_POINT,
     BAD_DELAY,
     BOUNDED,
@@ -810,7 +811,8 @@ def _handle_event(w: Any, event: int) -> Any:
     if released and w.held[event] != 0:
         w.held[event] = 0
         w.rates[event] = w.raw[event]
-    if w.stopping[event] != 0 and w.held[event] == 1:
+    located = w.held[event] == 1 or (w.held[event] == -1 and w.stopping[event] == AT_EITHER)
+    if w.stopping[event] != 0 and located:
         w.count[COMPONENT] = event
         return LOCATED
     return 0

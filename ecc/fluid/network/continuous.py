@@ -60,6 +60,8 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _SLICE = 20_000  # maximum number of steps between two reports of progress
+_RARE = 2.0  # ACKs in an interval of updates, above which no jump of departures makes them rarer than updates
+_FEW_GROUPS = 8  # groups up to which steps end on jumps that pass from one group to another
 _SLIDING_STEP = 1e-3  # step, in control intervals, if bottlenecks switch endlessly
 
 
@@ -339,11 +341,10 @@ def _integration(
     start = _start(problem, parts)
     offset = {name: int(indices[k]) for k, name in enumerate(rates.HEADER)}
     stopping = np.zeros(parts.size, dtype=np.int64)
-    stopping[block["sent"]] = 1
+    stopping[block["sent"]] = core.AT_UPPER
+    if _steps_by_spacing(parts):
+        stopping[block["queue"]] = core.AT_EITHER
     end = float(problem.samples[-1])
-    changes = schedule.changes
-    gates = np.concatenate([_gates(fluid, parts.initial.opens, T), changes, changes + T])
-    loops = np.concatenate([fluid.rtt, fluid.rtt + T, [T]])
     integration = Integration(
         start.y,
         (0.0, end),
@@ -357,7 +358,7 @@ def _integration(
         lower=start.lower,
         upper=start.upper,
         stopping=stopping,
-        breaks=breaking_points(np.append(gates[gates > 0.0], 0.0), loops, end, generations=3, max_points=2000),
+        breaks=_breaks(parts, schedule.changes, end),
         samples=problem.samples,
         peaked=np.arange(parts.size)[block["queue"]],
         watched=offset["bottleneck"] + np.arange(fluid.n_groups),
@@ -369,7 +370,7 @@ def _integration(
         hints=rates.HINTS_PER_CROSSING * sum(map(len, fluid.routes)),
         named=lambda component: _named(component, block, fluid.n_links),
     )
-    integration.work.clock[core.END] = min([end, *changes])
+    integration.work.clock[core.END] = min([end, *schedule.changes])
     integration.work.indices[rates.TABLE] = integration.table.ctypes.data
     return integration, offset
 
@@ -395,10 +396,15 @@ def _advance(
             if parts.laws.remembers:
                 _bound(integration, parts.block["state"], problem.protocol, schedule.known_at(integration.now))
         if status == core.LOCATED:
-            g = integration.counted(core.COMPONENT) - parts.block["sent"].start
-            stops[g] = finished[g] = integration.now
-            _add_breaks(integration, integration.now + _notice_times(parts.fluid, g, parts.interval))
-            integration.work.count[core.FRESH] = 1
+            component = integration.counted(core.COMPONENT)
+            g = component - parts.block["sent"].start
+            if g < 0:  # a queue
+                link = component - parts.block["queue"].start
+                _add_breaks(integration, integration.now + _spacing_times(parts, link, integration.work.y))
+            else:
+                stops[g] = finished[g] = integration.now
+                _add_breaks(integration, integration.now + _notice_times(parts.fluid, g, parts.interval))
+                integration.work.count[core.FRESH] = 1
         problem.progress(integration.now / end)
     if status == core.DONE:
         return "completed"
@@ -488,6 +494,52 @@ def _packed(
     numbers = np.concatenate([np.ravel(np.asarray(array, dtype=float)) for array in floats.values()])
     indices = np.concatenate([header, *[np.ravel(np.asarray(array, dtype=np.int64)) for array in integers.values()]])
     return numbers, indices
+
+
+def _breaks(parts: _Parts, changes: FloatArray, end: float) -> FloatArray:
+    """Return the times at which steps end: the jumps of derivatives that are known at the start.
+
+    A jump returns after the RTT of each flow. If sources have memory, it returns undamped only to the flow itself, as
+    ACKs that begin or end, and by its previous rate. To the others it returns in the second derivative, divided by the
+    number of flows. These points are as many as pairs of RTTs: for many RTTs they are left to error control.
+    """
+    fluid, T, opens = parts.fluid, parts.interval, parts.initial.opens
+    gates = np.concatenate([_gates(fluid, opens, T), changes, changes + T])
+    roots = np.append(gates[gates > 0.0], 0.0)
+    if not parts.laws.source_remembers or fluid.n_groups <= _FEW_GROUPS:
+        loops = np.concatenate([fluid.rtt, fluid.rtt + T, [T]])
+        return breaking_points(roots, loops, end, generations=3, max_points=2000)
+    edges = np.concatenate([[begin, stop, 0.0] for begin, stop in zip(opens, fluid.stop, strict=True)])
+    returns = edges + np.repeat(fluid.rtt, 3)
+    at_links = [change + _spacing_times(parts, link, None) for change in changes for link in range(fluid.n_links)]
+    points = np.concatenate([roots, edges, edges + T, returns, returns + T, *at_links])
+    return breaking_points(points[points >= 0.0], [], end, generations=0)
+
+
+def _steps_by_spacing(parts: _Parts) -> bool:
+    """Return whether there are many rates that step with ACKs if these are rare."""
+    many = parts.laws.source_remembers and parts.fluid.n_groups > _FEW_GROUPS
+    return bool(many) and parts.protocol.source_clock in ("interval", "ack", "rtt")
+
+
+def _spacing_times(parts: _Parts, link: int, y: FloatArray | None) -> FloatArray:
+    """Return the delays after which a jump of the departures from a link makes the steps of sources jump.
+
+    These are the sources whose ACKs are not much more frequent than their updates in the state y; None: all.
+    """
+    fluid, T, clock = parts.fluid, parts.interval, parts.protocol.source_clock
+    delays = []
+    for g, route in enumerate(fluid.routes):
+        if link not in route or not _steps_by_spacing(parts):
+            continue
+        if y is not None and clock != "ack":
+            rate = y[parts.block["source_state"]][g] / (fluid.rtt[g] if parts.protocol.windowed else 1.0)
+            update = fluid.rtt[g] if clock == "rtt" else T
+            if rate * fluid.acks_kept[g] * update > _RARE * 8.0 * fluid.packet_size[g]:
+                continue
+        delays.append(fluid.backward[g][list(route).index(link)])
+    times: FloatArray = np.add.outer(np.array(delays), [0.0, T]).ravel()
+    return times
 
 
 def _gates(fluid: FluidNetwork, opens: FloatArray, T: float) -> FloatArray:

@@ -167,3 +167,23 @@ def test_links_in_series_of_one_capacity_do_not_chatter() -> None:
     assert r.is_complete
     np.testing.assert_allclose(r.goodput[-1], 10e9, rtol=1e-3)
     assert (r.queue[-1, [0, 3]] > 1e3).all() and (r.queue_max[:, [1, 2, 4, 5]] < 1.0).all()
+
+
+def of_different_rtts(n_flows: int, rtol: float = 1e-6) -> ecc.Trajectory:
+    network = ecc.Network.dumbbell("100 Mb/s", rtts=np.linspace(0.1, 0.2, n_flows))
+    return ecc.fluid.simulate(ecc.Scenario(network, ecc.models.PIQIRCP(), duration=6.0), rtol=rtol)
+
+
+@pytest.mark.slow
+def test_work_grows_less_than_linearly_with_flows_of_different_rtts() -> None:
+    """Steps that end on the jumps that pass from each flow to each other one would be as many as pairs of flows."""
+    few, many = of_different_rtts(20), of_different_rtts(80)
+    assert many.stats["evaluations"] < 2.5 * few.stats["evaluations"]
+
+
+@pytest.mark.slow
+def test_jumps_that_steps_do_not_end_on_keep_the_tolerance() -> None:
+    run, accurate = of_different_rtts(20), of_different_rtts(20, rtol=1e-9)
+    for name in ("rate", "queue"):
+        values, exact = (result.data[name].to_numpy() for result in (run, accurate))
+        assert np.abs(values - exact).max() < 2e-5 * np.abs(exact).max()
