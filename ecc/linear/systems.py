@@ -493,6 +493,10 @@ class LinearSystem(metaclass=ABCMeta):
         )
 
     def _describe(self) -> Sequence[tuple[str, str]]:
+        if not self._is_small:
+            entries = self._given_entries
+            limits = " to ".join(quantity_text(float(end), "s") for end in (entries.delay.min(), entries.delay.max()))
+            return [("states", str(self.size)), ("signals", str(entries.n_signals)), ("delays of entries", limits)]
         sampled, dt = self.sampling
         ends = dict.fromkeys(self.delays[[0, -1]].tolist()) if len(self.delays) else ()
         span = " to ".join(f"{end:g}" if sampled else quantity_text(end, "s") for end in ends) or "none"

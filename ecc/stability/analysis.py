@@ -800,6 +800,8 @@ def _of_model(
             margins = system.margins()
         except ConvergenceError as error:
             notes[f"no margins: no isolated crossover frequencies ({error})"] = None
+        except LinearizationError as error:  # too many states
+            notes[f"no margins: {error}"] = None
     return ModelAnalysis(time, system, system.verdict, interval, margins, tuple(notes))
 
 

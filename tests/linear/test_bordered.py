@@ -166,6 +166,11 @@ def test_a_thousand_rtts_need_no_full_matrices() -> None:
     assert "matrices" not in system.__dict__
     with pytest.raises(LinearizationError, match="matrices of 1001 states, one for each delay, would take .* GB"):
         system.roots(1)
+    assert repr(system).startswith("<DelaySystem states: 1001, signals: 1, delays of entries: 0 s to 200 ms>")
+    analysis = ecc.stability.analyze(XCP(), network, times=["continuous"])
+    (model,) = analysis.models
+    assert model.verdict == "stable" and model.interval is not None and model.margins is None
+    assert any(note.startswith("no margins: the matrices of 1001 states") for note in model.notes)
     limit = gains.critical_gain(XCP(), network, "alpha")
     assert limit.complete_to == limit.searched_to
     (crossing,) = limit.crossings
