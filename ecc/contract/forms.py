@@ -110,11 +110,13 @@ class ProbingCycle(NamedTuple):
         Quantity -> fields of the record `flow` that hold it, the one in use first; a field may be an array. For
         example {"bandwidth": ("bw", "bw_value"), "minimum RTT": ("min_rtt",)}.
     begins : tuple of (str, float or None)
-        Fields of `flow` and their values. The first pair belongs to the longest cycle, which begins as any flow takes
-        the value while no other has it, for example that of ProbeRTT. If that does not recur in a run, a cycle begins
-        as the first flow takes the value of the next pair (None: as the field changes).
+        Fields of `flow` and their values. A cycle begins as the first flow takes the value (None: as the field
+        changes). The first pair belongs to the longest cycle, for example that of ProbeRTT. If that does not recur in a
+        run, the next pair counts. In the fluid, the longest cycle begins as any flow takes the value while no other has
+        it.
     after : bool
-        True if the longest cycle begins as no flow has the value any more, because the memory changes before.
+        True if the longest cycle begins as the first flow leaves the value, and in the fluid as no flow has it any
+        more, because the memory changes before.
     """
 
     memory: Mapping[str, tuple[str, ...]]

@@ -14,9 +14,9 @@ this is the fluid of the hooks for large K. Or they take effect once per RTT (`h
 round, in which hosts measure at all ACKs, act once per RTT, and hold.
 
 There are no packets: volumes are whole bytes, and hosts see a loss once it has the size of a packet. Retransmissions
-are not modeled, and a recovery ends one RTT after the loss that begins it. Each flow has a constant random number
-instead of draws, at the middle of its share of [0, 1/2): then (2 r) mod 1, which waits are drawn from, is evenly
-spread.
+are not modeled, and a recovery ends one RTT after the loss that begins it. Hosts draw the next random number at each
+call of a hook that reads it. The generator of a flow begins with its index, and a copy of a run continues with the same
+numbers, also if its ACKs arrive at other times.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from math import ceil, inf
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,6 +71,19 @@ class _Curve:
             del self.time[:k], self.value[:k]
 
 
+class _Env(SimpleNamespace):
+    """The environment of hooks, which draws a random number at the first read of a call."""
+
+    drawn: float | None
+    draws: Random
+
+    @property
+    def random(self) -> float:
+        if self.drawn is None:
+            self.drawn = self.draws.random()
+        return self.drawn
+
+
 @dataclass
 class Host:
     """A host with its record `flow` and environment `env`, its curves of sent and lost bytes, and its headers."""
@@ -94,10 +108,13 @@ class Host:
     rate: float = 0.0  # bytes/s
     known: tuple[int, int] = (0, 0)  # bytes known to be delivered, and lost
     recovers_until: float = inf  # time of sending of the data whose ACK ends the recovery
+    spread: float = 0.0
+    spaces: Random = field(default_factory=Random)
 
     def call(self, name: str, header: Any) -> None:
         """Call a hook, if there is one."""
         if name in self.hooks:
+            self.env.drawn = None
             self.hooks[name](self.flow, header, self.p, self.env)
 
     def act(self, now: float, link: Parcels) -> None:
@@ -147,6 +164,8 @@ class Host:
         if begins:
             self.step, self.remaining = rtt / self.acks, self.acks
         self.remaining -= 1
+        if self.spread > 0.0:
+            self.step = rtt / self.acks * (1.0 + self.spread * (2.0 * self.spaces.random() - 1.0))
         self.due = now + self.step
         in_flight = max(self.volume - self.sent.at(sigma), 0.0)
         if not self.holds:
@@ -179,6 +198,9 @@ class Parcels:
         ACKs of a flow per RTT.
     holds : bool
         Whether hosts act once per RTT; False: at each ACK.
+    spread : float, in [0, 1), optional
+        Largest deviation of the distance of two ACKs from its mean, as a share of it. Deviations are uniformly
+        distributed, and drawn with a fixed seed per flow. 0: ACKs are equally spaced.
 
     Raises
     ------
@@ -186,7 +208,9 @@ class Parcels:
         Flows cross several links, or hosts have no delivery-rate samples.
     """
 
-    def __init__(self, protocols: Sequence[Protocol], network: Network, acks: int, holds: bool) -> None:
+    def __init__(
+        self, protocols: Sequence[Protocol], network: Network, acks: int, holds: bool, spread: float = 0.0
+    ) -> None:
         if len(network.links) != 1:
             raise LinearizationError(f"parcels need a network of one link, got {len(network.links)}")
         link = network.links[0]
@@ -195,10 +219,11 @@ class Parcels:
         self.queue = self.now = 0.0
         self.queues = _Curve([0.0], [0.0])
         self.hosts = [
-            _begun(protocol, float(rtt), (acks, holds), flow, len(protocols))
+            _begun(protocol, float(rtt), (acks, holds), flow)
             for flow, (protocol, rtt) in enumerate(zip(protocols, network.rtts, strict=True))
         ]
-        for host, flow in zip(self.hosts, network.flows, strict=True):
+        for index, (host, flow) in enumerate(zip(self.hosts, network.flows, strict=True)):
+            host.spread, host.spaces = spread, Random(index)
             host.env.packet_size, host.due = self.packet, float(flow.start)
             host.env.now = host.due
             host.call("on_start", host.protocol.Header())
@@ -253,7 +278,7 @@ class Parcels:
         self.queues.forget(until - 2.0 * max(host.d + limit / self.capacity for host in self.hosts))
 
 
-def _begun(protocol: Protocol, rtt: float, clock: tuple[int, bool], index: int, count: int) -> Host:
+def _begun(protocol: Protocol, rtt: float, clock: tuple[int, bool], index: int) -> Host:
     """Return a host before its first action."""
     hooks = protocol._completed_flow_hooks(protocol.flow_hooks())
     flow = protocol.FlowState()
@@ -262,8 +287,8 @@ def _begun(protocol: Protocol, rtt: float, clock: tuple[int, bool], index: int, 
     for name, value in vars(flow).items():
         if isinstance(value, tuple):
             setattr(flow, name, list(value))
-    values: dict[str, Any] = {name: 0 for name in FlowEnv.__annotations__}
-    values |= {"min_rtt": inf, "random": (index + 0.5) / (2 * count), "flow": index, "size": _UNSENT}
-    env = SimpleNamespace(**values)
+    values: dict[str, Any] = {name: 0 for name in FlowEnv.__annotations__ if name != "random"}
+    values |= {"min_rtt": inf, "flow": index, "size": _UNSENT}
+    env = _Env(**values, draws=Random(index), drawn=None)
     env.unsent, env.rate, env.window, env.srtt = _UNSENT, 0.0, 0.0, 0.0
     return Host(protocol, hooks, protocol.namespace(), flow, env, rtt, *clock)

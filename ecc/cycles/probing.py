@@ -1,16 +1,17 @@
 """Cycles of hosts that probe: return maps from one probe, or one measurement of the minimum RTT, to the next.
 
-A long cycle begins as the first host enters a state or the last one leaves it, for example ProbeRTT. A short cycle
-begins as a field of the first host changes (`ProbingCycle`). The memory of a cycle is what
-all hosts keep from it: bandwidth estimates, minimum RTTs, bounds (`ProbingCycle.memory`). Multipliers are those of
-`return_maps`, by runs that differ by 5 % in one entry of the memory.
+A long cycle begins as the first host enters or leaves a state, for example ProbeRTT. A short cycle begins as a field of
+the first host changes (`ProbingCycle`). In the fluid, where the order of hosts is the same in each cycle, a long one
+begins as any host enters the state, or the last one leaves it: no host is in the middle of a probe then. The memory of
+a cycle is what all hosts keep from it: bandwidth estimates, minimum RTTs, bounds (`ProbingCycle.memory`). Multipliers
+are those of `return_maps`, by runs that differ by 5 % in one entry of the memory.
 
 - continuous: the fluid of state machines (`ecc.fluid`), also next to other window protocols; for hosts that have hooks
   only, the fluid of their hooks, with 32 ACKs per RTT (`parcels`).
 - discrete: the map from round to round of the hooks, with 16 ACKs per RTT (`parcels`).
 
-Draws of hosts are constant numbers, evenly spread over the flows. So waits have their mean over the flows, and phases
-of probes differ.
+State machines have constant waits, evenly spread over the flows. Hooks draw theirs, and runs that are compared draw the
+same numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import log, sqrt
+from math import log, nan, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ from ecc.fluid.network.simulation import Prepared, prepare
 from ecc.network.network import Network
 from ecc.scenario import Scenario
 
-__all__ = ["CycleStarts", "probing_cycle", "staggered"]
+__all__ = ["CycleStarts", "Hooks", "probing_cycle", "staggered", "standard_error"]
 
 FloatArray = NDArray[np.float64]
 Loop = Protocol | ProtocolAssignment
@@ -46,6 +47,7 @@ CYCLES = 4
 """Minimum number of cycles until the memory returns."""
 MAX_CYCLES = 400
 MAX_TIME = 150.0  # s, until which a run must have these cycles
+_EQUAL = 8  # equal memories in a row that show a cycle of hosts that draw
 _TOLERANCE = 4e-4  # relative change of a memory per second of a period that counts as none
 _DELAYS = 1, 2  # cycles after a change until deviations are compared: long cycles, and those shorter than _SHORT
 _SHORT = 1.0  # s
@@ -74,17 +76,20 @@ class CycleStarts:
     begins: tuple[str, float | None]
     times: list[float] = field(default_factory=list)
     memories: list[FloatArray] = field(default_factory=list)
-    longest: bool = False  # whether all flows count, instead of the first one
-    after: bool = False  # whether the longest cycle begins as no flow has the value any more
+    after: bool = False  # whether a cycle begins as the first flow leaves the value
+    together: bool = False  # whether all flows count, instead of the first one
+    draws: bool = False  # whether hosts draw random numbers
     last: float | None = None
 
     def sees(self, values: Sequence[float]) -> bool:
         """Return whether a cycle begins, given the field of each probing flow now."""
-        value = float(self.begins[1] in values) if self.longest else values[0]
+        value = float(self.begins[1] in values) if self.together else values[0]
         before, self.last = self.last, value
         if before is None or before == value:
             return False
-        return value == float(not self.after) if self.longest else self.begins[1] in (None, value)
+        if self.together:
+            return value == float(not self.after)
+        return self.begins[1] in (None, before if self.after else value)
 
     def place(self, entry: int) -> tuple[int, tuple[str, ...]]:
         """Return the flow and the fields of an entry of the memory."""
@@ -105,28 +110,36 @@ class CycleStarts:
         if len(self.times) < CYCLES:
             return 0
         length = (self.times[-1] - self.times[0]) / (len(self.times) - 1)
-        return period_of(np.array(self.memories), _TOLERANCE * length)
+        memories, tolerance = np.array(self.memories), _TOLERANCE * length
+        if not self.draws:
+            return period_of(memories, tolerance)
+        # two equal memories are no period yet, as other numbers may follow
+        last = memories[-_EQUAL:]
+        return int(len(last) == _EQUAL and all(period_of(last[k : k + 2], tolerance) for k in range(_EQUAL - 1)))
 
 
 # ---- hooks -----------------------------------------------------------------------------------------------------------
 
 
-class _Hooks:
-    """The run of hosts with hooks, in parcels."""
+class Hooks:
+    """The run of hosts with hooks, in parcels; `acks` and `spread` of their ACKs are those of `Parcels` (0: `ACKS`)."""
 
-    def __init__(self, protocols: Sequence[Protocol], network: Network, time: str) -> None:
+    def __init__(
+        self, protocols: Sequence[Protocol], network: Network, time: str, acks: int = 0, spread: float = 0.0
+    ) -> None:
         self.forms = [form for form in (protocol.probing_cycle for protocol in protocols) if form is not None]
         if len(self.forms) < len(protocols):
             raise LinearizationError("parcels need hosts that all declare a probing_cycle")
-        self.run = Parcels(protocols, network, ACKS[time], time == "discrete")
+        self.run = Parcels(protocols, network, acks or ACKS[time], time == "discrete", spread)
         self.fields = [tuple(form.memory.values()) for form in self.forms]
+        self.draws = any("random" in protocol.required_env for protocol in protocols)
         self.form: ProbingCycle = self.forms[0]
         self.trace: list[tuple[float, ...]] = []
         self.copies: list[Parcels] = []
 
     def starts(self, begins: tuple[str, float | None]) -> CycleStarts:
-        is_longest = begins == self.form.begins[0]
-        return CycleStarts(self.fields, begins, longest=is_longest, after=self.form.after)
+        after = self.form.after and begins == self.form.begins[0]
+        return CycleStarts(self.fields, begins, after=after, draws=self.draws)
 
     def next_start(self, run: Parcels, starts: CycleStarts, until: float) -> bool:
         """Advance to the next start of a cycle, and add it; return False if there is none until a time."""
@@ -134,7 +147,7 @@ class _Hooks:
         while run.now < until:
             run.step()
             self.trace.append((run.now, run.queue, *(8.0 * each.rate for each in run.hosts)))
-            if starts.sees([float(getattr(host.flow, name)) for host in run.hosts]):
+            if starts.sees([float(getattr(run.hosts[0].flow, name))]):
                 starts.times.append(run.now)
                 starts.memories.append(self._memory(run))
                 return True
@@ -146,7 +159,7 @@ class _Hooks:
 
     def orbit(self) -> _Orbit:
         """Advance until the memory returns."""
-        begins = self._begins()
+        begins = self.begins()
         starts, traces = self.starts(begins), list[list[tuple[float, ...]]]()
         while len(starts.times) < MAX_CYCLES and self.next_start(self.run, starts, MAX_TIME):
             traces.append(self.trace)
@@ -158,8 +171,8 @@ class _Hooks:
         orbit = {"time": table[0] - table[0, 0], "queue": table[1], "rates": table[2:]}
         return _Orbit(np.array(starts.times), np.array(starts.memories), starts.period, orbit, begins[0])
 
-    def _begins(self) -> tuple[str, float | None]:
-        """Return the start of cycles that occurs: the longest cycle that recurs."""
+    def begins(self) -> tuple[str, float | None]:
+        """Return the field and value at which the longest cycle begins that recurs."""
         for begins in self.form.begins:
             run, starts = self.run.copy(), self.starts(begins)
             while self.next_start(run, starts, _LONGEST):
@@ -170,7 +183,7 @@ class _Hooks:
     def respond(self, cycle: int, changes: FloatArray, count: int) -> FloatArray:
         """Return the memories at the next starts of cycles, after relative changes at the start of one."""
         run, starts = self.copies[cycle].copy(), self.starts(self.begun.begins)
-        starts.last = float(not starts.after) if starts.longest else float(getattr(run.hosts[0].flow, starts.begins[0]))
+        starts.last = float(getattr(run.hosts[0].flow, starts.begins[0]))
         for entry in np.flatnonzero(changes):
             flow, names = starts.place(int(entry))
             record, factor = run.hosts[flow].flow, 1.0 + float(changes[entry])
@@ -208,7 +221,7 @@ class _Fluid:
 
     def starts(self, begins: tuple[str, float | None]) -> CycleStarts:
         is_longest = begins == self.form.begins[0]
-        return CycleStarts(self.fields, begins, longest=is_longest, after=self.form.after)
+        return CycleStarts(self.fields, begins, after=self.form.after and is_longest, together=is_longest)
 
     def _prepared(
         self, duration: float, cancel: Callable[[], bool] | None = None, names: Sequence[str] = ()
@@ -301,7 +314,27 @@ def _shown(starts: CycleStarts) -> int:
     return starts.period or len(starts.times) // 2
 
 
-def _exponent(run: _Hooks | _Fluid, memories: FloatArray) -> tuple[float, tuple[float, float]]:
+def _cycles(orbit: _Orbit) -> tuple[FloatArray, FloatArray]:
+    """Return the lengths [s] of the last half of the cycles, and half of the range of the queue in each."""
+    begun = orbit.times[-1 - len(orbit.times) // 2 :]
+    at = np.searchsorted(orbit.orbit["time"], begun - begun[0])
+    queue = orbit.orbit["queue"]
+    swings = [0.5 * float(np.ptp(queue[first : last + 1])) for first, last in zip(at, at[1:], strict=False)]
+    return np.diff(begun), np.array(swings)
+
+
+def standard_error(values: FloatArray) -> float:
+    """Return the standard error of the mean of values in order of time, from the means of up to ten parts.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+    """
+    parts = np.array([part.mean() for part in np.array_split(values, min(10, len(values)))])
+    return float(parts.std(ddof=1) / sqrt(len(parts))) if len(parts) > 1 else nan
+
+
+def _exponent(run: Hooks | _Fluid, memories: FloatArray) -> tuple[float, tuple[float, float]]:
     """Return the mean logarithm of the growth of a deviation per cycle, with its confidence interval (95 %).
 
     At each start of a cycle, the memory is changed by 1 % in the direction that the last change has reached.
@@ -349,25 +382,36 @@ def probing_cycle(loop: Loop, network: Network, time: str) -> LimitCycle:
     if not any(protocol.probing_cycle is not None for protocol in protocols):
         raise LinearizationError("its hosts declare no probing cycle")
     by_fluid = time == "continuous" and any(isinstance(p.fluid_form, StateMachine) for p in protocols)
-    run = _Fluid(loop, network) if by_fluid else _Hooks(protocols, network, time)
+    run = _Fluid(loop, network) if by_fluid else Hooks(protocols, network, time)
     orbit = run.orbit()
     model = "the fluid" if by_fluid else f"the hooks with {ACKS[time]} ACKs per RTT"
     at, queue = orbit.orbit["time"], orbit.orbit["queue"]
     mean = float(np.trapezoid(queue, at) / (at[-1] - at[0]))
-    basic = partial(LimitCycle, time=time, mean=mean, amplitude=0.5 * float(np.ptp(queue)), orbit=orbit.orbit)
-    notes: tuple[str, ...] = ("draws of hosts are constant numbers, evenly spread over the flows",)
+    basic = partial(LimitCycle, time=time, mean=mean, orbit=orbit.orbit)
+    notes: tuple[str, ...] = ()
+    if by_fluid:
+        notes = ("waits are constant numbers, evenly spread over the flows",)
+    elif any("random" in protocol.required_env for protocol in protocols):
+        notes = ("hosts draw their waits; a changed run draws the same numbers",)
     starts = f"from a change of {orbit.begins} to the next"
     if not orbit.period:
         exponent, interval = _exponent(run, orbit.memories)
+        lengths, swings = _cycles(orbit)
         return basic(
             object="random cycle",
-            period=float(np.diff(orbit.times).mean()),
+            period=float(lengths.mean()),
+            amplitude=float(swings.mean()),
             multipliers=np.zeros(0, complex),
             exponent=exponent,
             interval=interval,
             stable=True if interval[1] < 0.0 else False if interval[0] > 0.0 else None,
             method=f"growth of deviations of 1 % in the memory of {model}, {starts}",
-            notes=(*notes, f"the memory does not return after 1 to 4 cycles, within {orbit.times[-1]:.0f} s"),
+            notes=(
+                *notes,
+                f"the memory does not return after 1 to 4 cycles, within {orbit.times[-1]:.0f} s",
+                f"means of {len(lengths)} cycles; standard error of the period {standard_error(lengths):.2g} s, of the "
+                f"amplitude {standard_error(swings):.2g} bytes",
+            ),
         )
     duration = float(orbit.times[-1] - orbit.times[-1 - orbit.period])
     delay, base = _DELAYS[int(duration < _SHORT)], len(orbit.memories[-1])
@@ -389,6 +433,7 @@ def probing_cycle(loop: Loop, network: Network, time: str) -> LimitCycle:
     return basic(
         object="cycle",
         period=duration,
+        amplitude=0.5 * float(np.ptp(queue)),
         multipliers=result_map.multipliers,
         along=result_map.along,
         stable=(size < 1.0) if abs(size - 1.0) > result_map.error else None,

@@ -54,6 +54,40 @@ def test_a_copy_continues_as_the_run_does():
     assert np.all([a.flow is not b.flow for a, b in zip(run.hosts, copy.hosts, strict=True)])
 
 
+def test_hosts_draw_at_each_call_that_reads_and_a_copy_draws_the_same_numbers():
+    run = a_run(ecc.models.BBR(), flows=2, until=0.3)
+    copy = run.copy()
+    for _ in range(5):
+        copy.step()  # calls that read no number draw none
+    drawn = []
+    for each in (run, copy):
+        env = each.hosts[0].env
+        numbers = []
+        for _ in range(20):
+            env.drawn = None
+            numbers.append(env.random)
+            assert env.random == numbers[-1]
+        assert len(set(numbers)) == 20
+        drawn.append(numbers)
+    assert drawn[0] == drawn[1]
+
+
+def test_irregular_acks_keep_their_mean_distance():
+    network = ecc.Network.dumbbell("100 Mb/s", rtts=[0.03])
+    run = Parcels([ecc.models.C4()], network, 16, False, spread=0.5)
+    while run.now < 2.0:
+        run.step()
+    times = []
+    while run.now < 4.0:
+        run.step()
+        times.append((run.now, run.queue))
+    distances = np.diff([now for now, _ in times])
+    mean = (0.03 + np.mean([queue for _, queue in times]) / run.capacity) / 16
+    assert distances.mean() == pytest.approx(mean, rel=0.03)
+    assert distances.min() < 0.6 * mean
+    assert distances.max() > 1.4 * mean
+
+
 def test_other_hosts_and_networks_are_refused():
     network = ecc.Network.dumbbell("100 Mb/s", rtts=[0.03])
     with pytest.raises(LinearizationError, match="parcels need hosts with delivery-rate samples of ACKs"):
