@@ -67,7 +67,7 @@ def modulus(cycle: LimitCycle) -> float | None:
 
 def standard_error(cycle: LimitCycle) -> float | None:
     """Return the larger standard error of the modes of a measured cycle, from its notes."""
-    texts = [note for note in cycle.notes if "standard error" in note]
+    texts = [note for note in cycle.notes if "standard error " in note and "of flows: " in note]
     errors = [float(note.split("standard error ")[1].split(" from")[0]) for note in texts]
     finite = [error for error in errors if isfinite(error)]
     return max(finite) if finite else None

@@ -5,9 +5,12 @@
 3. Short cuts of the capacity disturb the sum of the flows, and later starts of some flows disturb their differences.
    The deviations of successive periods from the cycle give the multipliers (`ecc.cycles.signals`).
 
-If the queue is not periodic at an approximate period, the sum of rates is examined. Hosts that probe may have cycles
-whose parts do not repeat in order, for example bandwidth probes between two measurements of the minimum RTT. Their
-declared cycle (`Protocol.probing_cycle`) is then counted.
+If the queue is not periodic at an approximate period, the sum of rates is examined.
+
+Hosts that probe have cycles whose parts do not repeat in order, for example bandwidth probes between two measurements
+of the minimum RTT, and some draw their waits. In packet runs, their declared cycles (`Protocol.probing_cycle`) are
+counted. The means are those of period and swing of the queue. The multipliers are those of the deviations that the
+memory has in each cycle (`ecc.cycles.signals.remembered_map`).
 
 Flows that start together stay equal in fluid runs. Therefore such a cycle can be unstable against differences of flows.
 """
@@ -26,10 +29,12 @@ from ecc import fluid, packet
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import Quantity, as_time
 from ecc.contract.assignment import ProtocolAssignment
+from ecc.contract.forms import ProbingCycle
 from ecc.contract.protocol import Protocol
 from ecc.cycles.limit_cycle import LimitCycle
-from ecc.cycles.probing import CycleStarts
+from ecc.cycles.probing import CycleStarts, standard_error
 from ecc.cycles.reference_cases import cycle_case, host_of, named_protocol
+from ecc.cycles.return_maps import UNKNOWN
 from ecc.cycles.signals import (
     MIN_PERIODS,
     NEAR,
@@ -40,6 +45,7 @@ from ecc.cycles.signals import (
     fitted_map,
     period_of,
     profiles,
+    remembered_map,
     sections_of,
 )
 from ecc.errors import ConvergenceError, EccError, LinearizationError
@@ -47,7 +53,7 @@ from ecc.network.impairments import CapacitySchedule
 from ecc.network.network import Network
 from ecc.scenario import Scenario
 
-__all__ = ["measured_cycle", "observed_cycle"]
+__all__ = ["measured_cycle", "modes", "observed_cycle"]
 
 Real = NDArray[np.float64]
 Loop = Protocol | ProtocolAssignment
@@ -70,7 +76,9 @@ _MAX_PACKETS = 2e7
 _MAX_INTERVALS = 2e6  # control intervals of a fluid run
 _REST = 1e-5  # range of rates, over C, and of the queue, over C RTT, up to which the last half of a run is at rest
 _GROWTH_OF_QUEUE = 1.5  # factor by which a queue that grows without bound grows in the last half of a run, at least
-_DECLARED_TIME = 300.0  # s, of a run in which declared cycles are counted
+_DECLARED_TIMES = 300.0, 2000.0  # s, of runs in which declared cycles are counted
+_DECLARED_ERROR = 0.01  # standard error of period and amplitude, as a share, with which a run is long enough
+_CERTAIN = 0.1  # standard error of a multiplier with which a run is long enough
 
 
 class _Series(NamedTuple):
@@ -239,15 +247,13 @@ def measured_cycle(
 
 def _observe(case: _Case) -> LimitCycle:
     """Return the cycle that runs show."""
+    declared = _declared(case)
+    if declared is not None:
+        return declared
     try:
         case, cycle = _settled(case)
     except (ValueError, TypeError) as error:
         raise LinearizationError(f"it has no {case.engine} runs: {error}") from None
-    except ConvergenceError:
-        declared = _declared(case)
-        if declared is None:
-            raise
-        return declared
     maps = {"sum": _of_sum(case, cycle)}
     if case.network.n_flows > 1:
         maps["differences"] = _of_differences(case, cycle)
@@ -301,41 +307,97 @@ def _text(name: str, fitted: ReturnMap | None) -> str:
 
 
 def _declared(case: _Case) -> LimitCycle | None:
-    """Return the means of the cycle that hosts declare, from the fields of their records in a packet run.
+    """Return the cycle that hosts declare, from the fields of their records in packet runs.
 
     None: they declare none, it does not recur, or it is not of the approximate period.
     """
     form = host_of(case.loop).probing_cycle
     if form is None or case.engine != "packet":
         return None
-    step = float(case.network.rtts.min()) / _SAMPLES_PER_RTT
-    scenario = Scenario(case.network, case.loop, _DECLARED_TIME, seed=case.seed)
-    run = packet.simulate(scenario, step, record=[f"flow.{name}" for name, _ in form.begins])
-    queue = run.queue.to_numpy()[:, int(case.network.capacities.argmin())].astype(float)
-    for begins in form.begins:
-        starts = CycleStarts((), begins, longest=begins == form.begins[0], after=form.after)
-        values = run[f"flow.{begins[0]}"].to_numpy().tolist()
-        at = np.array([k for k, value in enumerate(values) if starts.sees(value)])
-        at = at[at > len(queue) // 4]
-        if len(at) > MIN_PERIODS:
+    known: dict[str, ReturnMap] = {}
+    for duration in _DECLARED_TIMES:
+        cycles = _declared_cycles(case, form, duration)
+        if cycles is None:
+            return None
+        maps = {name: remembered_map(values) for name, values in modes(cycles.memories).items()}
+        known = {name: fitted for name, fitted in maps.items() if fitted is not None}
+        errors = [standard_error(each) / each.mean() for each in (cycles.lengths, cycles.swings)]
+        if max(errors) <= _DECLARED_ERROR and all(fitted.error <= _CERTAIN for fitted in known.values()):
             break
-    else:
-        return None
-    swings = [float(np.ptp(queue[first:last])) for first, last in zip(at, at[1:], strict=False)]
-    period = float(np.diff(at).mean()) * step
-    if case.near is not None and not 1.0 / NEAR <= period / case.near <= NEAR:
-        return None
-    error = float(np.diff(at).std()) * step / np.sqrt(len(swings))
+    assert cycles is not None
+    values = np.concatenate([np.empty(0, complex), *(fitted.multipliers for fitted in known.values())])
+    lengths, swings = cycles.lengths, cycles.swings
     return LimitCycle(
         "random cycle",
         case.time,
-        period,
-        float(queue[at[0] : at[-1]].mean()),
-        0.5 * float(np.mean(swings)),
-        np.zeros(0, complex),
-        method=f"means of {len(swings)} cycles of packets, from a change of {begins[0]} to the next",
-        notes=(f"standard error of the period: {error:.2g} s",),
+        float(lengths.mean()),
+        cycles.mean,
+        float(swings.mean()),
+        values[np.argsort(-np.abs(values), kind="stable")],
+        stable=_verdict(known),
+        method=f"means of {len(swings)} cycles of packets, from a change of {cycles.field} to the next, and the decay "
+        "of deviations of the memory",
+        notes=(
+            *(_text(name, fitted) for name, fitted in maps.items()),
+            f"standard errors of the means: period {standard_error(lengths):.2g} s, "
+            f"amplitude {standard_error(swings):.2g} bytes",
+        ),
     )
+
+
+class _Declared(NamedTuple):
+    """Declared cycles of a run: lengths [s], swings and mean of the queue [bytes], memories, and the field."""
+
+    lengths: Real
+    swings: Real
+    mean: float
+    memories: dict[str, Real]
+    field: str
+
+
+def _declared_cycles(case: _Case, form: ProbingCycle, duration: float) -> _Declared | None:
+    """Return the declared cycles of a packet run, without those of its first quarter."""
+    step = float(case.network.rtts.min()) / _SAMPLES_PER_RTT
+    entries = {quantity: names[0] for quantity, names in form.memory.items()}
+    fields = dict.fromkeys([*(name for name, _ in form.begins), *entries.values()])
+    scenario = Scenario(case.network, case.loop, duration, seed=case.seed)
+    run = packet.simulate(scenario, step, record=[f"flow.{name}" for name in fields])
+    queue = run.queue.to_numpy()[:, int(case.network.capacities.argmin())].astype(float)
+    for begins in form.begins:
+        starts = CycleStarts((), begins, after=form.after and begins == form.begins[0])
+        values = run[f"flow.{begins[0]}"].to_numpy()[:, :1].tolist()
+        at = np.array([k for k, value in enumerate(values) if starts.sees(value)], dtype=int)
+        at = at[at > len(queue) // 4]
+        if len(at) <= MIN_PERIODS:
+            continue
+        lengths = np.diff(at) * step
+        if case.near is not None and not 1.0 / NEAR <= lengths.mean() / case.near <= NEAR:
+            return None
+        swings = [0.5 * float(np.ptp(queue[first:last])) for first, last in zip(at, at[1:], strict=False)]
+        memories = {quantity: run[f"flow.{name}"].to_numpy()[at] for quantity, name in entries.items()}
+        return _Declared(lengths, np.array(swings), float(queue[at[0] : at[-1]].mean()), memories, begins[0])
+    return None
+
+
+def modes(memories: Mapping[str, Real]) -> dict[str, Real]:
+    """Return the memories of cycles as modes: the sum and the differences of flows.
+
+    Parameters
+    ----------
+    memories : mapping
+        Quantity -> array of shape (n_cycles, n_flows). Bounds that are not set yet are left out.
+
+    Returns
+    -------
+    dict
+        "sum" and, for several flows, "differences" -> array of shape (n_cycles, n), relative to the means.
+    """
+    known = [rows / rows.mean() for rows in memories.values() if np.abs(rows).max() < UNKNOWN and rows.mean() > 0.0]
+    sums = np.column_stack([rows.mean(axis=1) for rows in known]) if known else np.empty((0, 0))
+    modes = {"sum": sums}
+    if known and known[0].shape[1] > 1:
+        modes["differences"] = np.column_stack([rows - rows.mean(axis=1, keepdims=True) for rows in known])
+    return modes
 
 
 def _settled(case: _Case) -> tuple[_Case, _Cycle]:

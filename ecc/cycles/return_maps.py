@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["STEP", "ReturnMap", "period_of", "return_map"]
+__all__ = ["STEP", "UNKNOWN", "ReturnMap", "period_of", "return_map"]
 
 FloatArray = NDArray[np.float64]
 
@@ -25,7 +25,8 @@ STEP = 0.05
 _NEUTRAL = 0.005  # distance from 1 of a multiplier along a family of cycles
 _ZERO = 0.05  # singular values of G_K that count as zero: 5 % of a change is left
 _JUMP, _RATIO = 2.0, 4.0  # slope in one direction, and its ratio to that in the other, of a jump
-_UNKNOWN = 1e200  # a bound that is not set yet
+UNKNOWN = 1e200
+"""A memory from which on it is a bound that is not set yet."""
 _MAX_PERIOD = 4
 
 
@@ -61,7 +62,7 @@ def period_of(memories: FloatArray, tolerance: float) -> int:
         Relative difference that counts as equal.
     """
     scale = tolerance * np.abs(memories[-1])
-    known = np.abs(memories[-1]) < _UNKNOWN
+    known = np.abs(memories[-1]) < UNKNOWN
     for period in range(1, min(_MAX_PERIOD, len(memories) // 2) + 1):
         late, early = memories[-period:], memories[-2 * period : -period]
         if np.all((np.abs(late - early) <= scale)[:, known]):
@@ -80,7 +81,7 @@ def return_map(respond: Callable[[int, float], FloatArray], start: FloatArray) -
     start : ndarray, shape (n_memories,)
         Memory at that start; all differences are relative to it.
     """
-    known = np.flatnonzero((np.abs(start) < _UNKNOWN) & (start != 0.0))
+    known = np.flatnonzero((np.abs(start) < UNKNOWN) & (start != 0.0))
     base = respond(int(known[0]), 0.0)
     ups, downs = ([respond(int(entry), e) for entry in known] for e in (STEP, -STEP))
 

@@ -24,6 +24,7 @@ __all__ = [
     "fitted_map",
     "period_of",
     "profiles",
+    "remembered_map",
     "sections_of",
 ]
 
@@ -37,6 +38,7 @@ MIN_PERIODS = 6
 """Periods that a signal must contain."""
 _ABOVE = 4.0  # deviations below this multiple of the noise are not the first of a pair
 _CERTAIN = 0.05  # standard error of a multiplier up to which a further direction may make it less certain
+_PARTS = 10  # parts of a run, each of which is left out once for a standard error
 _RANKS = 3  # maximum number of multipliers that a fit distinguishes
 
 
@@ -224,6 +226,44 @@ def fitted_map(sequences: list[Real], floor: float, ceiling: float) -> ReturnMap
     if not pairs:
         return _slow(sequences, floor, ceiling)
     return _fit(pairs)
+
+
+def remembered_map(rows: Real) -> ReturnMap | None:
+    """Return the linear map that takes the deviations of a memory in one cycle to those in the next, on average.
+
+    Random draws and packets make a memory y deviate in each cycle. A part of the deviation is kept, and another one is
+    gone in the next cycle. Hence the map is M with C_2 = M C_1, for the covariances C_k of memories k cycles apart. It
+    is taken in the direction in which deviations are largest.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (n_cycles, n)
+        Memories in successive cycles.
+
+    Returns
+    -------
+    ReturnMap or None
+        One multiplier. `error` is the standard error, from the values without one of ten parts of the run. The
+        multiplier is 0 if the covariance of successive cycles is below four standard deviations of that of independent
+        ones; `error` is then half of this limit, as a share of the variance. None: the memory does not vary, or the run
+        has fewer than 20 cycles.
+    """
+    if len(rows) < 2 * _PARTS:
+        return None
+    centered = rows - rows.mean(axis=0)
+    direction = np.linalg.svd(centered, full_matrices=False)[2][0]
+    values = centered @ direction
+    if not np.ptp(values) > 1e-9:
+        return None
+    products = np.column_stack([values[1:-1] * values[:-2], values[2:] * values[:-2]])
+    power = float(values @ values) / len(values)
+    if products[:, 0].mean() < _ABOVE * power / np.sqrt(len(values)):
+        return ReturnMap(np.zeros(1, complex), 0.5 * _ABOVE / np.sqrt(len(values)), len(products))
+    parts = np.array([part.sum(axis=0) for part in np.array_split(products, _PARTS)])
+    one, two = parts.sum(axis=0)
+    without = (two - parts[:, 1]) / (one - parts[:, 0])
+    error = float(np.sqrt((_PARTS - 1) / _PARTS * np.sum((without - without.mean()) ** 2)))
+    return ReturnMap(np.array([two / one], dtype=complex), error, len(products))
 
 
 def dead_beat(sequences: list[Real], floor: float) -> ReturnMap | None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ecc.cycles.signals import bin_means, dead_beat, fitted_map, period_of, profiles, sections_of
+from ecc.cycles.signals import bin_means, dead_beat, fitted_map, period_of, profiles, remembered_map, sections_of
 
 PERIOD = 61.7
 
@@ -67,3 +67,24 @@ def test_a_deviation_that_is_gone_after_a_period_is_dead_beat():
     assert fitted.error < 0.05
     assert dead_beat([rows[1:]], 3e-3) is None
     assert fitted_map([rows], 3e-3, 1.0).multipliers.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("multiplier", [0.8, 0.95])
+def test_a_memory_with_a_forgotten_part_has_the_multiplier_of_the_other(multiplier):
+    rng = np.random.default_rng(4)
+    kept = np.zeros(4000)
+    for k in range(1, len(kept)):
+        kept[k] = multiplier * kept[k - 1] + rng.normal()
+    rows = 10.0 + np.column_stack([kept, -kept]) + 0.5 * rng.normal(size=(4000, 2))
+    fitted = remembered_map(rows)
+    assert abs(fitted.multipliers[0] - multiplier) < 4.0 * fitted.error
+    assert fitted.error < 0.03
+
+
+def test_a_memory_without_correlation_is_dead_beat():
+    rng = np.random.default_rng(5)
+    fitted = remembered_map(rng.normal(size=(400, 2)))
+    assert fitted.multipliers.tolist() == [0.0]
+    assert fitted.error == pytest.approx(0.1)
+    assert remembered_map(np.ones((400, 2))) is None
+    assert remembered_map(rng.normal(size=(10, 2))) is None
