@@ -1,7 +1,7 @@
 """Equations without delay: solve_dde against diffrax's Dopri5 at equal error (`python benchmarks/ordinary.py`).
 
 Van der Pol's oscillator to t = 1000. CPU time of the fastest of seven runs, compilation not counted; each solver's
-tolerances are those of the table. An f that returns an array allocates it at each call; a tuple costs nothing.
+tolerances are those of the table. f returns a tuple, or a new array of numbers, which is not allocated.
 """
 
 from __future__ import annotations

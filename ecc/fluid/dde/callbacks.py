@@ -69,7 +69,6 @@ def _jitted(
     """Return the function as a compiled C callback, or None if Numba cannot compile it."""
     import numba
 
-    from ecc.fluid.compiled import SIGNATURE
     from ecc.jit import jitable
 
     try:
@@ -82,14 +81,26 @@ def _jitted(
             return None
     if key in _compiled:
         return _compiled[key]
-    entry = _entry(_with_pointers(inner, shapes, _reader_of_numbers(extra)), size, scalar)
-    try:
-        cfunc = numba.cfunc(SIGNATURE)(entry)
-    except Exception:  # any error of Numba, including failed assertions: the function is called back instead
-        return None
-    if key is not None:
+    cfunc = _cfunc(inner, shapes, size, scalar, extra)
+    if key is not None and cfunc is not None:
         _compiled[key] = cfunc
     return cfunc
+
+
+def _cfunc(inner: Any, shapes: tuple[tuple[int, ...], ...], size: int, scalar: bool, extra: int) -> Any:
+    """Return a C callback of a compiled function, or None for any error of Numba, including failed assertions."""
+    import numba
+
+    from ecc.fluid.compiled import SIGNATURE
+    from ecc.jit.intermediate import returning_tuples
+
+    for version in (returning_tuples(inner), inner):  # a tuple may hold numbers of only one type
+        entry = _entry(_with_pointers(version, shapes, _reader_of_numbers(extra)), size, scalar)
+        try:
+            return numba.cfunc(SIGNATURE)(entry)
+        except Exception:
+            continue
+    return None
 
 
 def _reader_of_numbers(count: int) -> Any:
