@@ -30,6 +30,8 @@ from ecc.scenario import Scenario
 if TYPE_CHECKING:
     import xarray as xr
 
+    from ecc.results.trajectory import Trajectory
+
 __all__ = ["ensemble", "solve_ensemble"]
 
 _MAX_BATCH = 16
@@ -165,28 +167,10 @@ def ensemble(
     runs, stopped = collected(len(members.values), lambda: several, together, executor, progress, interrupt)
     longest_run = max((run for run in runs if run is not None), key=lambda run: run.rows)
     longest = longest_run.prepared.trajectory(longest_run.alone(), text)
-    n_rows_of = (0 if run is None else run.rows for run in runs)
-    short = {k: n_rows for k, n_rows in enumerate(n_rows_of) if n_rows < longest_run.rows}
     variables: dict[str, Any] = {}
-    for name, array in longest.data.data_vars.items():
-        values = np.empty((len(runs), *array.shape), dtype=array.dtype)
-        for k, n_rows in short.items():
-            values[k, n_rows:] = -1 if name == "bottleneck" else np.nan
-        variables[str(name)] = ((*members.dims, *array.dims), values, array.attrs)
-    for batch, places in batches(runs):
-        series = batch[0].series()
-        for name, (_, target, _) in variables.items():
-            values = series[name]
-            if values.shape[-1] != target.shape[-1]:
-                raise ValueError(
-                    f"members must have one number of flows and links, got {target.shape[-1]} and {values.shape[-1]}"
-                )
-            if batch[0].place is None:
-                target[places[0], : len(values)] = values
-            else:
-                target[places] = values[[run.place for run in batch]]
-    for name, (dims, values, attributes_of_name) in variables.items():
-        variables[name] = (dims, values.reshape(*members.shape, *values.shape[1:]), attributes_of_name)
+    for name, values in _of_members(longest, runs).items():
+        array = longest.data[name]
+        variables[name] = ((*members.dims, *array.dims), values.reshape(*members.shape, *array.shape), array.attrs)
     reasons = [run.result.stopped if run is not None else why for run, why in zip(runs, stopped, strict=True)]
     counts = [run.result.stats["steps"] if run is not None else 0 for run in runs]
     variables["stopped"] = (members.dims, np.array(reasons, dtype=object).reshape(members.shape))
@@ -194,6 +178,29 @@ def ensemble(
     labels = {str(name): longest.data[name] for name in ("time", "flow", "link")}
     attributes = {name: longest.data.attrs[name] for name in ("engine", "time", "version")} | generated.attributes()
     return xr.Dataset(variables, coords={**labels, **members.coordinates}, attrs={**attributes, "scenario": text})
+
+
+def _of_members(longest: Trajectory, runs: Sequence[MemberRun | None]) -> dict[str, NDArray[Any]]:
+    """Return each series of all members, shape (members, *shape of the longest); missing samples are nan, or -1."""
+    n_rows = len(longest.data.time)
+    short = {k: 0 if run is None else run.rows for k, run in enumerate(runs) if run is None or run.rows < n_rows}
+    filled: dict[str, NDArray[Any]] = {}
+    for name, array in longest.data.data_vars.items():
+        filled[str(name)] = values = np.empty((len(runs), *array.shape), dtype=array.dtype)
+        for k, rows in short.items():
+            values[k, rows:] = -1 if name == "bottleneck" else np.nan
+    for batch, places in batches(runs):
+        series_of_batch = batch[0].series()
+        for name, values in filled.items():
+            series = series_of_batch[name]
+            if series.shape[-1] != values.shape[-1]:
+                number = f"{values.shape[-1]} and {series.shape[-1]}"
+                raise ValueError(f"members must have one number of flows and links, got {number}")
+            if batch[0].place is None:
+                values[places[0], : len(series)] = series
+            else:
+                values[places] = series[[run.place for run in batch]]
+    return filled
 
 
 @check_arguments(former={"workers": "executor"})
