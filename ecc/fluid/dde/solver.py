@@ -133,9 +133,9 @@ def solve_dde(
     ----------
     f : callable (t, y, ylag) -> shape (n,)
         Right-hand side. y has shape (n,), ylag (n_delays, n): ylag[k] is y(t - delays[k]). f is compiled if Numba can
-        compile it (a plain function of numbers and arrays); a closure can supply fixed values. Returning a tuple of
-        numbers is faster than returning an array, which is allocated at each call. If `neutral`, f is called as (t, y,
-        ylag, dylag): dylag[k] is y'(t - delays[k]).
+        compile it (a plain function of numbers and arrays); a closure can supply fixed values. A tuple of numbers, or
+        `np.array` of such a list, is returned without an array; another array is allocated at each call. If `neutral`,
+        f is called as (t, y, ylag, dylag): dylag[k] is y'(t - delays[k]).
     t_span : sequence of float
         (start, end), start < end, for example (0, 100).
     history : object
