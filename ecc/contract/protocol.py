@@ -155,7 +155,7 @@ class Protocol:
         for name, value in vars(cls).items():
             if name.endswith("_law") and isinstance(value, FunctionType):
                 raise TypeError(f"{name} of {cls.__name__} must be a static method: {name} = staticmethod(...)")
-        for name in ("equilibrium", "equilibrium_set", "published_bounds", "relay_loop", "round_map"):
+        for name in ("equilibrium", "equilibrium_set", "network_notes", "published_bounds", "relay_loop", "round_map"):
             if name in vars(cls):
                 setattr(cls, name, check_arguments(vars(cls)[name]))
         if checks_of_class := vars(cls).get("__post_init__"):
