@@ -40,7 +40,7 @@ __all__ = ["CriticalGain", "OtherClocking", "critical_gain", "linearize", "other
 CLOCKED = {"ack": "ACK-clocked", "rate": "paced"}
 _SHARE = 0.01  # relative difference of the limits of two clockings above which it is reported
 _BELOW = 0.9  # share of the limit at which perturbations are tried if the present gain is not below the limit
-_MAX_RTTS = 40  # different RTTs up to which perturbed runs are tried: their cost grows as the cube of the number
+_MAX_RTTS = 40  # different RTTs up to which perturbed runs are tried: 20 take 1 s, 60 take 9 s
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def perturbation_text(
     """
     n_rtts = len(np.unique(network.rtts))
     if n_rtts > _MAX_RTTS:
-        return f"perturbations of the fluid were not tried: for at most {_MAX_RTTS} different RTTs, got {n_rtts}"
+        return f"no perturbation was tried, as runs are made for at most {_MAX_RTTS} different RTTs, not {n_rtts}"
     assigned = {name: value for name, value in options.items() if name == "assignment"}
     try:
         return safe_perturbation(protocol, network, clocking=clocking, **assigned).text()
