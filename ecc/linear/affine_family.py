@@ -33,10 +33,12 @@ __all__ = [
     "SAMPLES",
     "Affine",
     "AffineForm",
+    "affine_parts",
     "follow",
     "lost_at",
     "recounted",
     "runs_negative",
+    "span_of_one_turn",
     "unstable_roots",
 ]
 
@@ -57,6 +59,24 @@ def unstable_roots(member: Terms) -> int:
     return unstable(ch) if number is None else number
 
 
+def affine_parts(quarter: Real, half: Real, full: Real, gain: float) -> tuple[Real, Real, Real] | None:
+    """Return base, rise and noise of entries `base + g rise` from members at `SAMPLES` of a gain; None for others."""
+    base, rise = 2.0 * half - full, (full - half) * (2.0 / gain)
+    noise = 1e-13 * (np.abs(full) + np.abs(half))
+    base[np.abs(base) <= noise] = 0.0
+    return None if np.any(np.abs(quarter - base - 0.25 * gain * rise) > noise) else (base, rise, noise)
+
+
+def span_of_one_turn(reach: Callable[[float], float], band: float, gain: float) -> float:
+    """Return a gain near another one at which the roots of members turn about once within the delay `band`."""
+    goal = max(10.0 / band, 1.5 * reach(0.0))
+    while reach(gain) > goal:
+        gain *= 0.5
+    while reach(gain) < goal and gain < 1e300:
+        gain *= 2.0
+    return gain
+
+
 class Affine:
     """A family with matrices `base + g rise`, up to errors of the entries of `noise` at the gain `gain`."""
 
@@ -73,13 +93,10 @@ class Affine:
             tables = np.zeros((len(members), len(every), *first.constant.shape[1:]))
             for table, m in zip(tables, members, strict=True):
                 np.add.at(table, np.searchsorted(every, m[which + 1]), m[which])
-            quarter, half, full = tables
-            base, rise = 2.0 * half - full, (full - half) * (2.0 / gain)
-            noise = 1e-13 * (np.abs(full) + np.abs(half))
-            base[np.abs(base) <= noise] = 0.0
-            if np.any(np.abs(quarter - base - 0.25 * gain * rise) > noise):
+            part = affine_parts(tables[0], tables[1], tables[2], gain)
+            if part is None:
                 return None
-            parts.append((base, rise, noise))
+            parts.append(part)
         (b0, b1, e0), (s0, s1, e1) = parts
         make = partial(Terms, delays=every, slope_delays=every, sampled=first.sampled)
         out = Affine(make(constant=b0, slope=s0), make(constant=b1, slope=s1), (e0, e1), gain)
@@ -138,12 +155,7 @@ class Affine:
         band = Pair(b, r, 1.0).band
         if band == 0.0:
             return 1e3 * gain
-        goal = max(10.0 / band, 1.5 * self.reach(0.0))
-        while self.reach(gain) > goal:
-            gain *= 0.5
-        while self.reach(gain) < goal and gain < 1e300:
-            gain *= 2.0
-        return gain
+        return span_of_one_turn(self.reach, band, gain)
 
     @property
     def sampled(self) -> bool:

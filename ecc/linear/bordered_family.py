@@ -14,6 +14,7 @@ from math import inf, isfinite
 import numpy as np
 
 from ecc.errors import ConvergenceError, UndecidedError
+from ecc.linear.affine_family import affine_parts, span_of_one_turn
 from ecc.linear.bordered import Bordered, Entries, Nodes, Partition, partition, unstable_roots
 from ecc.linear.characteristic import Complex, Real
 from ecc.linear.imaginary_axis import Crossing, boundary_crossings, determinants
@@ -165,11 +166,12 @@ class BorderedAffine:
         quarter, half, full = members
         if not (quarter.is_alike(half) and half.is_alike(full)):
             return None
-        noise = 1e-13 * (np.abs(full.value) + np.abs(half.value))
-        base, rise = 2.0 * half.value - full.value, (full.value - half.value) * (2.0 / gain)
-        base[np.abs(base) <= noise] = 0.0
+        affine = affine_parts(quarter.value, half.value, full.value, gain)
+        if affine is None:
+            return None
+        base, rise, noise = affine
         rise[np.abs(full.value - half.value) <= noise] = 0.0
-        if np.any(np.abs(quarter.value - base - 0.25 * gain * rise) > noise) or not rise.any():
+        if not rise.any():
             return None
         parts = partition(full)
         if parts is None:
@@ -220,12 +222,7 @@ class BorderedAffine:
         band = self.pair(1.0).band
         if band == 0.0:
             return 1e3 * gain
-        goal = max(10.0 / band, 1.5 * self.reach(0.0))
-        while self.reach(gain) > goal:
-            gain *= 0.5
-        while self.reach(gain) < goal and gain < 1e300:
-            gain *= 2.0
-        return gain
+        return span_of_one_turn(self.reach, band, gain)
 
     def pair(self, gain: float) -> BorderedPair:
         """Return F0 and F1 of det S = F0 + g F1, for gains of this order of magnitude."""
