@@ -22,6 +22,7 @@ import numpy as np
 
 from ecc._support.cache import kept
 from ecc.fluid.compiled import entry, unpacker
+from ecc.fluid.network.recurrence import NO_LINK, NOT_STARTED, STOPPED
 from ecc.jit.reach import jitable, lock
 from ecc.laws.arguments import arguments_text, takes
 
@@ -58,7 +59,6 @@ _OF_ROUTER = {
     "d": "mean{l}",
     "T": "T",
 }
-_NO_LINK, _STOPPED, _NOT_STARTED = -1, -2, -3  # as in `recurrence`
 
 
 class Structure(NamedTuple):
@@ -298,7 +298,7 @@ class _Source:
         lines += [f"arrived{link} = dropped{link} = 0.0" for link in self.links]
         lines += [f"peak{link} = queue{link}" for link in self.links]
         lines += [f"total{g} = delivered{g} = lost{g} = R{g} = R_prev{g} = past{g} = 0.0" for g in self.groups]
-        lines += [f"finished{g}, selected{g}, rtt_now{g} = nan, {_NO_LINK}, rtt{g}" for g in self.groups]
+        lines += [f"finished{g}, selected{g}, rtt_now{g} = nan, {NO_LINK}, rtt{g}" for g in self.groups]
         lines += [f"reaching{p} = 0.0" for p in range(len(self.s.crossings))]
         lines += ["loses, uneven, next_stop = False, 0, last"]
         return lines
@@ -394,7 +394,7 @@ class _Source:
         lines = [_NO_WAIT]
         better = "<" if self.s.combine == "min" else ">"
         for g in self.groups:
-            lines += [f"best, which, rank, past_rate, rtt = 0.0, {_NO_LINK}, 0.0, 0.0, rtt{g}"]
+            lines += [f"best, which, rank, past_rate, rtt = 0.0, {NO_LINK}, 0.0, 0.0, rtt{g}"]
             for p, responds in zip(self.of_group[g], self.s.responds[g], strict=True):
                 link = self.s.crossings[p][1]
                 lines += [f"stamped = n - back{p}"]
@@ -432,9 +432,9 @@ class _Source:
         return [
             f"which, rate, x = selected{g}, 0.0, x{g}",
             f"if n <= opens{g}:",
-            f"    which = {_NOT_STARTED}",
+            f"    which = {NOT_STARTED}",
             f"elif n > stops{g}:",
-            f"    which = {_STOPPED}",
+            f"    which = {STOPPED}",
             "else:",
             "    if which >= 0:",
             f"        floor_now = floor{g} / rtt_now{g} if floor{g} > 0.0 else 0.0",
@@ -474,9 +474,9 @@ class _Source:
                 f"reaching{p} = rate",
                 "arrival += flow",
                 *self.weigh(),
-                f"if bottleneck > {_NOT_STARTED}:",
+                f"if bottleneck > {NOT_STARTED}:",
                 "    idle = max(idle, rtt)",
-                f"    if bottleneck > {_STOPPED}:",
+                f"    if bottleneck > {STOPPED}:",
                 f"        crossing += members{g}",
                 f"        if {mine}:",
                 f"            bottlenecked += members{g}",
@@ -619,7 +619,7 @@ class _Source:
         lines += [f"at = (m * n_samples + sample) * {4 * G}"]
         for g in self.groups:
             arriving = f"reaching{self.of_group[g][-1]}"
-            bottleneck = f"{_NO_LINK}" if self.adds_up else f"selected{g} if n > opens{g} else {_NO_LINK}"
+            bottleneck = f"{NO_LINK}" if self.adds_up else f"selected{g} if n > opens{g} else {NO_LINK}"
             lines += [
                 f"lost_rate = {self.lost_rate(g)}",
                 f"out_groups[at + {g}] = total{g} - later * scratch[sent + (n & mask) * {G} + {g}]",
