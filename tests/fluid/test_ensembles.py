@@ -50,6 +50,18 @@ def assert_that_member_is(member, alone):
     assert member.stopped == alone.stopped and member.steps == alone.stats["steps"]
 
 
+def check_members(runs, scenario, name, values, options):
+    """Each member equals the run with its value of a parameter alone, or fails with the same exception."""
+    for k, value in enumerate(values):
+        member = runs.isel({name: k})
+        try:
+            alone = simulate(replace(scenario, protocol=replace(scenario.protocol, **{name: value})), **options)
+        except Exception as error:
+            assert member.stopped == f"{type(error).__name__}: {error}" and member.rate.isnull().all()
+        else:
+            assert_that_member_is(member, alone)
+
+
 def check_random_ensemble(seed, protocol):
     rng = np.random.default_rng(seed)
     scenario, name = random_scenario(rng, protocol), protocol.main_parameter
@@ -58,15 +70,7 @@ def check_random_ensemble(seed, protocol):
     options = {"time": "discrete", "sample": float(rng.choice([0.03, 0.5])), "record": ["flow.x"]}
     if rng.random() < 0.3:
         options["start"] = rng.uniform(1e5, 1e6, scenario.network.n_flows)
-    runs = ensemble(scenario, {name: values}, executor=1, **options)
-    for k, value in enumerate(values):
-        member = runs.isel({name: k})
-        try:
-            alone = simulate(replace(scenario, protocol=replace(protocol, **{name: value})), **options)
-        except Exception as error:
-            assert member.stopped == f"{type(error).__name__}: {error}" and member.rate.isnull().all()
-        else:
-            assert_that_member_is(member, alone)
+    check_members(ensemble(scenario, {name: values}, executor=1, **options), scenario, name, values, options)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS[:2], ids=lambda one: type(one).__name__)

@@ -16,6 +16,7 @@ from ecc.fluid.network import generated_runs, generated_steps
 from ecc.models import EMKC, EMKCAVQ, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet
 from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
+from tests.fluid.test_ensembles import assert_that_member_is, check_members
 
 PROTOCOLS = (PIQIRCP(), XCP(), JetMax(), QIRCP(), RCP(), EMKC(), EMKCAVQ(), MKC(), Kelly(), MaxNet())
 DUMBBELL = Network.dumbbell("100 Mb/s", [0.1, 0.2], buffer="200 kB")
@@ -41,15 +42,6 @@ def always(monkeypatch):
     monkeypatch.setattr(generated_steps, "_SECONDS_TO_LOAD", 0.0)
 
 
-def assert_that_member_is(member, alone):
-    rows = alone.rate.sizes["time"]
-    for name, array in alone.data.items():
-        values = member[name].to_numpy()
-        assert np.array_equal(values[:rows], array.to_numpy(), equal_nan=True), name
-        assert (values[rows:] == -1).all() if name == "bottleneck" else np.isnan(values[rows:]).all(), name
-    assert member.stopped == alone.stopped and member.steps == alone.stats["steps"]
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
@@ -66,14 +58,7 @@ def test_members_are_single_runs(protocol, seed, threads, start, data):
     scenario = Scenario(network, protocol, 4.0)
     runs = ensemble(scenario, {name: values}, executor=threads, **options)
     assert runs.kernel == "generated"
-    for k, value in enumerate(values):
-        member = runs.isel({name: k})
-        try:
-            alone = simulate(replace(scenario, protocol=replace(protocol, **{name: value})), **options)
-        except Exception as error:
-            assert member.stopped == f"{type(error).__name__}: {error}" and member.rate.isnull().all()
-        else:
-            assert_that_member_is(member, alone)
+    check_members(runs, scenario, name, values, options)
 
 
 @pytest.mark.slow
