@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 from ecc._support.arguments import shown
@@ -358,7 +358,7 @@ def with_parameters(protocol: Any, values: Mapping[str, Any]) -> Any:
         Names from `parameter_names` -> values.
     """
     if isinstance(protocol, Protocol):
-        return _with_fields(protocol, values)
+        return replace(protocol, **values)
 
     def moved(part: Protocol, half: str) -> Protocol:
         names = parameter_names(part)
@@ -369,30 +369,6 @@ def with_parameters(protocol: Any, values: Mapping[str, Any]) -> Any:
         {key: moved(part, "flows.") for key, part in protocol.flows.items()},
         {key: tuple(moved(part, "links.") for part in routers) for key, routers in protocol.links.items()},
     )
-
-
-def _with_fields(protocol: Protocol, values: Mapping[str, Any]) -> Protocol:
-    """Return what `replace` does, in a third of the time if the class has the constructor of a dataclass."""
-    kind = type(protocol)
-    names = _names_of_constructor(kind)  # type: ignore[arg-type]  # about __hash__, which is that of instances
-    if names is None or not names >= values.keys():
-        return replace(protocol, **values)
-    copy: Protocol = object.__new__(kind)
-    vars(copy).update({name: value for name, value in vars(protocol).items() if name in names}, **values)
-    copy.__post_init__()
-    return copy
-
-
-@cache
-def _names_of_constructor(kind: type[Protocol]) -> frozenset[str] | None:
-    """Return the names of all fields if the class has the constructor of a dataclass, which sets just these."""
-    constructor = getattr(kind.__init__, "__code__", None)
-    if constructor is None or constructor.co_filename != "<string>" or kind.__new__ is not Protocol.__new__:
-        return None
-    declared = fields(kind)
-    if hasattr(kind, "__slots__") or not all(f.init for f in declared):
-        return None
-    return frozenset(f.name for f in declared)
 
 
 def _check_signals(which: str, flow: Flow, protocol: Protocol, links: Sequence[Sequence[Protocol]]) -> None:
