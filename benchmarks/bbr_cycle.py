@@ -1,6 +1,6 @@
 """The probing cycles of BBR and C4: multipliers of return maps against the decay of deviations in packet runs.
 
-Prints the tables of docs/bbr_cycle.md, in about ten minutes: `python benchmarks/bbr_cycle.py` for all, or with the
+Prints the tables of docs/bbr_cycle.md, in about five minutes: `python benchmarks/bbr_cycle.py` for all, or with the
 names of tables (small, deep, cubic, packets).
 """
 
@@ -76,7 +76,7 @@ def cubic() -> None:
 
 
 def packets() -> None:
-    """Print the difference of goodput of two flows in windows of packet runs, means of seeds."""
+    """Print the difference of goodput of two flows in windows of packet runs, means of seeds, and the cycle of one."""
     cases = [
         (WITHOUT_RTT_PROBES, 100_000, 2.0, 14.0),
         (BBR(), 1_000_000, 20.0, 120.0),
@@ -85,18 +85,17 @@ def packets() -> None:
         (C4(), 500_000, 10.0, 60.0),
     ]
     for protocol, buffer, width, duration in cases:
-        network, differences, queues = a_network(buffer, [0.03] * 2), [], []
+        network, differences = a_network(buffer, [0.03] * 2), []
         for seed in SEEDS:
             run = ecc.packet.simulate(ecc.Scenario(network, protocol, duration, seed=seed), 0.1)
             goodput = run.goodput.to_numpy().reshape(int(duration / width), -1, 2).mean(axis=1)
             differences.append((goodput[:, 0] - goodput[:, 1]) / goodput.sum(axis=1))
-            queues.append(run.queue.to_numpy()[len(run.queue) // 2 :, 0])
         means = " ".join(f"{value:.3f}" for value in np.mean(differences, axis=0))
-        print(
-            f"{type(protocol).__name__} {buffer} packets | windows of {width} s | {means} | "
-            f"queue {np.mean(queues) / 1e3:.0f} +- {np.ptp(queues) / 2e3:.0f} kB",
-            flush=True,
-        )
+        queue = ""
+        if protocol is not WITHOUT_RTT_PROBES:
+            cycle = ecc.stability.measured_cycle(protocol, network)
+            queue = f" | queue {cycle.mean / 1e3:.0f} +- {cycle.amplitude / 1e3:.0f} kB"
+        print(f"{type(protocol).__name__} {buffer} packets | windows of {width} s | {means}{queue}", flush=True)
 
 
 if __name__ == "__main__":
