@@ -199,6 +199,13 @@ def _check_names(
         raise TypeError(f"{of} lacks {_counted(missing)}") from None
 
 
+@cache  # not in a closure: digests of functions cover closures, and must not depend on earlier calls
+def _checked(call: Callable[..., Any], gaps: bool) -> tuple[list[tuple[int, str, Kind]], dict[str | None, Kind | None]]:
+    """Return index, name and kind of the positional parameters that are checked, and the kinds by name."""
+    positions, kinds, _ = _kinds(call, gaps)
+    return [(k, name, kind) for k, (name, kind) in enumerate(positions) if kind is not None], kinds
+
+
 def _wrapped(call: Callable[..., Any], gaps: bool, former: Mapping[str, str] = {}) -> Callable[..., Any]:
     @wraps(call)
     def inner(*arguments: Any, **named: Any) -> Any:
@@ -207,27 +214,29 @@ def _wrapped(call: Callable[..., Any], gaps: bool, former: Mapping[str, str] = {
                 if name in named:
                     raise TypeError(f"{old} is the former name of {name}, and both are given")
                 named[name] = named.pop(old)
-        positions, kinds, needed = _kinds(call, gaps)
-        for k, ((name, kind), value) in enumerate(zip(positions, arguments, strict=False)):
-            if kind is None or value is kind.default:
+        positional, kinds = _checked(call, gaps)
+        for k, name, kind in positional:
+            if k >= len(arguments):
+                break
+            if (value := arguments[k]) is kind.default:
                 continue
             if refusal := kind.refuses(value):
                 raise refusal(_refused(name, kind, refusal, value))
             if kind.is_real and type(value) is not float:
                 arguments = (*arguments[:k], _as_numpy_number(value), *arguments[k + 1 :])
         for name, value in named.items():
-            if (kind := kinds.get(name)) is None or value is kind.default:
+            if (of_name := kinds.get(name)) is None or value is of_name.default:
                 continue
-            if refusal := kind.refuses(value):
-                raise refusal(_refused(name, kind, refusal, value))
-            if kind.is_real and type(value) is not float:
+            if refusal := of_name.refuses(value):
+                raise refusal(_refused(name, of_name, refusal, value))
+            if of_name.is_real and type(value) is not float:
                 named[name] = _as_numpy_number(value)
         try:
             return call(*arguments, **named)
         except OutOfMemoryError:
             raise
         except TypeError:
-            _check_names(call, arguments, named, positions, kinds, needed)
+            _check_names(call, arguments, named, *_kinds(call, gaps))
             raise
         except (MemoryError, ValueError) as error:
             if isinstance(error, MemoryError) or str(error).startswith(_TOO_LARGE):
@@ -455,7 +464,7 @@ def _numbers(value: Any, gaps: bool) -> Refusal:
 def _array_like(gaps: bool, dimensions: int | None = None) -> Kind:
     def refuses(value: Any) -> Refusal:
         refusal = _numbers(value, gaps)
-        return refusal or (None if dimensions in (None, np.ndim(value)) else ValueError)
+        return refusal or (None if dimensions is None or np.ndim(value) == dimensions else ValueError)
 
     what = {None: "an array", 1: "a one-dimensional array", 2: "a two-dimensional array"}[dimensions]
     return Kind(f"{what} of {'' if gaps else 'finite '}numbers", refuses)

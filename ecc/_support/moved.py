@@ -9,9 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 __all__ = ["HOMES", "install"]
 
@@ -24,7 +27,7 @@ _ROOMS = {
     "comparison": ("agreement",),
     "formats": ("headers", "hpcc", "qlog"),
     "loops": ("closed_loop",),
-    "network": ("allocation", "demands", "fabric", "flow_sizes", "impairments"),
+    "network": ("allocation", "applications", "demands", "fabric", "flow_sizes", "impairments"),
     "packet": ("dissector",),
     "results": ("metrics", "trajectory", "transients"),
     "traffic": ("tmix", "workload"),
@@ -43,13 +46,16 @@ HOMES: Mapping[str, str] = {
 """Former name of a module -> its name now."""
 
 
-class _Moved(MetaPathFinder, Loader):
-    """Finds and loads modules under their former names."""
+class _Moved:
+    """Finds and loads modules under their former names.
+
+    It has no base class: `importlib.abc` imports `importlib.resources`, a fifth of the time of `import ecc`.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname in HOMES else None
+        return ModuleSpec(fullname, cast("Loader", self)) if fullname in HOMES else None
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None

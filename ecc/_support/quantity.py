@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from ecc._support.arguments import shown
+from ecc._support.columns import Column
 
 __all__ = [
     "LONGEST_DELAY",
@@ -191,6 +192,8 @@ def as_number(
         number = _float(value)
         if math.isfinite(number) and (minimum is None or number >= minimum) and (number > 0.0 or not positive):
             return number
+    if isinstance(value, Column):  # members of an ensemble are checked together
+        return value.checked(positive, minimum)
     minimum = None if minimum == -math.inf else minimum
     allowed = "> 0" if positive else (f">= {minimum:g}" if minimum is not None else "finite")
     if isinstance(value, str) and units is not None:

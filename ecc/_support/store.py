@@ -179,12 +179,12 @@ class Store:
 
     def _write(self, rows: list[tuple[str, str, str]]) -> None:
         """Write rows, again if another process moved the file aside meanwhile: it may have copied it before."""
-        for left in reversed(range(_ATTEMPTS)):
+        for attempts_left in reversed(range(_ATTEMPTS)):
             before = _file_number(self.path)
             try:
                 self._write_once(rows)
             except sqlite3.Error as error:
-                if not left or not _may_be_moved(error):
+                if not attempts_left or not _may_be_moved(error):
                     raise
             else:
                 if before in (None, _file_number(self.path)):
@@ -205,12 +205,12 @@ class Store:
 
     def _check(self) -> None:
         """Repair a damaged file."""
-        for left in reversed(range(_ATTEMPTS)):
+        for attempts_left in reversed(range(_ATTEMPTS)):
             try:
                 if self._is_whole():
                     return
             except sqlite3.DatabaseError as error:
-                if left and _may_be_moved(error):
+                if attempts_left and _may_be_moved(error):
                     continue
                 if not _is_damage(error):
                     self._give_up(error)
