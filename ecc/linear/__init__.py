@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from ecc.linear.certificate import Certificate
+from ecc.linear.constructors import block, delay, descriptor, distributed_delay, quasi_polynomial, transfer_function
 from ecc.linear.continuous import DelaySystem
+from ecc.linear.delay_model import DelayModel
 from ecc.linear.describing_function import Oscillation, relay_oscillation
+from ecc.linear.floquet import FloquetMultipliers, floquet_multipliers
 from ecc.linear.frequency_response import FrequencyResponse
 from ecc.linear.interop import to_control
 from ecc.linear.loci import Loci, characteristic_loci, return_ratio
 from ecc.linear.margins import Margins
+from ecc.linear.network_bounds import OutputBounds, bound_derivatives, bound_outputs, interval_outputs
 from ecc.linear.sampled import SampledSystem, from_control
 from ecc.linear.stability_limits import Crossing, StabilityLimit, crossings, stability_limit
 from ecc.linear.switched import Switched, SwitchedLoop
+from ecc.linear.switching import IntervalRecurrence, JointSpectralRadius, joint_spectral_radius
 from ecc.linear.systems import LinearSystem, certify
 
 __all__ = [
-    "Certificate", "Crossing", "DelaySystem", "FrequencyResponse", "LinearSystem", "Loci", "StabilityLimit", "Margins",
-    "Oscillation", "SampledSystem", "Switched", "SwitchedLoop", "certify", "characteristic_loci", "crossings",
-    "stability_limit", "from_control", "relay_oscillation", "return_ratio", "to_control",
+    "Certificate", "Crossing", "DelayModel", "DelaySystem", "FloquetMultipliers", "FrequencyResponse",
+    "IntervalRecurrence", "JointSpectralRadius", "LinearSystem", "Loci", "Margins", "Oscillation", "OutputBounds",
+    "SampledSystem", "StabilityLimit", "Switched", "SwitchedLoop", "block", "bound_derivatives", "bound_outputs",
+    "certify", "characteristic_loci", "crossings", "delay", "descriptor", "distributed_delay", "floquet_multipliers",
+    "from_control", "interval_outputs", "joint_spectral_radius", "quasi_polynomial", "relay_oscillation",
+    "return_ratio", "stability_limit", "to_control", "transfer_function",
 ]  # fmt: skip

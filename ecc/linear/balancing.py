@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 __all__ = ["balancing_scale"]
 
@@ -41,6 +40,8 @@ def balancing_scale(matrix: Real) -> Real:
     size = len(matrix)
     linked = (matrix > 0.0) & ~np.eye(size, dtype=bool)
     if np.count_nonzero(linked) < size * (size - 1):
+        from scipy.sparse.csgraph import connected_components
+
         group = connected_components(linked, connection="strong")[1]
         linked &= group[:, None] == group
         if not linked.any():

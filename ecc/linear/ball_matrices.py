@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 __all__ = ["Spectrum", "contraction_factor", "spectrum"]
 
@@ -63,6 +62,8 @@ def spectrum(matrix: Any) -> Spectrum:
     >>> spectrum(arb_mat([[arb(0.5, 0.1), 0.1], [0.1, 0.2]])).inside
     True
     """
+    from scipy.sparse.csgraph import connected_components
+
     n = matrix.nrows()
     acts = np.array([[not (matrix[i, j] == 0) for j in range(n)] for i in range(n)], dtype=bool).reshape(n, n)
     group = connected_components(acts, connection="strong")[1] if n else np.zeros(0, dtype=int)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from math import inf, isfinite, nan, pi
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
 
 from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.argument_principle import first_pieces
@@ -314,6 +313,8 @@ class Scan:
 
     def _hidden(self, stable: list[float]) -> list[float]:
         """Return unstable gains between stable ones, at which the dominant root is closest to the boundary."""
+        from scipy.optimize import minimize_scalar
+
         stable = [g for g in stable if self._listed(g)]
         values = [self.measure(g)[0] for g in stable]
         out = []
@@ -394,6 +395,7 @@ class Scan:
 
     def _newton(self, low: float, high: float, omega: float, real: bool) -> tuple[float, float]:
         """Return the gain and frequency of a simple crossing, or nan; a real root crosses at its fixed frequency."""
+        from scipy.optimize import brentq
 
         def value(gain: float, w: float) -> complex:
             return complex(self.family(gain).characteristic_matrix.determinant(np.array([1j * w]))[0])

@@ -23,8 +23,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from ecc.errors import LinearizationError, UndecidedError
 from ecc.linear.argument_principle import hermite_piece
@@ -40,6 +38,7 @@ __all__ = [
     "dense",
     "dense_bytes",
     "partition",
+    "strong_groups",
     "unstable_roots",
 ]
 
@@ -116,8 +115,8 @@ def dense(entries: Entries) -> tuple[list[Real], list[float]]:
     n = entries.n_states
     if dense_bytes(entries) > MAX_DENSE:
         raise LinearizationError(
-            f"the matrices of {n} states, one for each delay, would take {dense_bytes(entries) / 1e9:.3g} GB: roots, "
-            "margins and proofs in balls need them; verdicts and critical gains do not"
+            f"the matrices of {n} states, one for each delay, would take {dense_bytes(entries) / 1e9:.3g} GB: roots "
+            "and proofs in balls need them; verdicts, critical gains and margins of single loops do not"
         )
     at: dict[float, Real] = {}
     sums: dict[int, list[tuple[int, float, float]]] = {}
@@ -139,6 +138,43 @@ def dense(entries: Entries) -> tuple[list[Real], list[float]]:
     return list(at.values()), list(at)
 
 
+def strong_groups(opened: Entries, closed: Entries) -> list[tuple[Entries, Entries]]:
+    """Return the opened and the closed system of each group of states that affect each other, by their first state.
+
+    Parameters
+    ----------
+    opened, closed : Entries
+        Coefficients of both systems, with the same states and signals.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    n, size = closed.n_states, closed.size
+    both = [np.concatenate([getattr(part, name) for part in (opened, closed)]) for name in ("row", "column", "value")]
+    on = both[2] != 0.0
+    graph = csr_array((np.ones(int(on.sum())), (both[0][on], both[1][on])), shape=(size, size))
+    label = connected_components(graph, connection="strong")[1]
+    out = []
+    for group in dict.fromkeys(label[:n].tolist()):
+        inside = np.flatnonzero(label == group)
+        place = np.full(size, -1)
+        place[inside] = np.arange(len(inside))
+        n_states = int(np.searchsorted(inside, n))
+        low, high = (
+            Entries(
+                place[part.row[keep]],
+                place[part.column[keep]],
+                part.delay[keep],
+                part.value[keep],
+                n_states,
+                len(inside) - n_states,
+            )
+            for part, keep in ((x, (label[x.row] == group) & (label[x.column] == group)) for x in (opened, closed))
+        )
+        out.append((low, high))
+    return out
+
+
 @dataclass(frozen=True, eq=False)
 class Partition:
     """A border and blocks: `border` (m,) are rows of P in S, `blocks` (G, b) the states of D; -1 fills short blocks."""
@@ -156,6 +192,9 @@ def partition(entries: Entries) -> Partition | None:
     ----------
     entries : Entries
     """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     size, n = entries.size, entries.n_states
     inside = np.ones(size, bool)
     inside[n:] = False
@@ -213,36 +252,37 @@ class Bordered:
     ----------
     entries : Entries
     parts : Partition
-    extra : tuple of (int, ndarray), optional
-        An additional column of S: the border column c and the values of entries that replace its own, for the
-        derivative of S in a gain. It has no s or 1 on the diagonal.
+    rise : ndarray, shape (entries,), optional
+        Derivatives of the values of the entries in a gain, nonzero in columns of the border only. S has one additional
+        column for each of these (`moving`): the derivative of the column in the gain, without s or 1 on the diagonal.
     """
 
-    def __init__(self, entries: Entries, parts: Partition, extra: tuple[int, Real] | None = None) -> None:
+    def __init__(self, entries: Entries, parts: Partition, rise: Real | None = None) -> None:
+        from scipy.sparse import csr_array
+
         self.n_blocks, self.block = parts.blocks.shape
+        entries = _in_cycles(entries, rise)
         if self.block > 1:
-            entries, extra = _balanced(entries, extra)
+            entries, rise = _balanced(entries, rise)
         self.entries, self.parts = entries, parts
-        self.extra = extra is not None
         self.border = len(parts.border)
-        self.columns = self.border + self.extra
+        moves = np.zeros(len(entries.value), bool) if rise is None else rise != 0.0
+        self.moving: Indices = np.searchsorted(parts.border, np.unique(entries.column[moves]))
+        self.columns = self.border + len(self.moving)
         place = np.full(entries.size, -1)
         group = np.full(entries.size, -1)
         taken = parts.blocks >= 0
         group[parts.blocks[taken]], place[parts.blocks[taken]] = np.nonzero(taken)
         place[parts.border] = np.arange(self.border)
         row, column, value, delay = entries.row, entries.column, entries.value, entries.delay
-        if extra is not None:
-            c, rise = extra
-            used = rise != 0.0
-            at = np.concatenate([np.zeros(len(row), bool), np.ones(int(used.sum()), bool)])
-            row, column, delay = (np.concatenate([x, x[used]]) for x in (row, column, delay))
-            value = np.concatenate([value, rise[used]])
-        else:
-            at = np.zeros(len(row), bool)
         b, m, k = self.block, self.border, self.columns
+        i, j = place[row], place[column]
+        if rise is not None:
+            added = m + np.searchsorted(self.moving, j[moves])
+            i, j = np.concatenate([i, i[moves]]), np.concatenate([j, added])
+            row, column, delay = (np.concatenate([x, x[moves]]) for x in (row, column, delay))
+            value = np.concatenate([value, rise[moves]])
         g_row, g_column = group[row], group[column]
-        i, j = place[row], np.where(at, m, place[column])
         ends = np.cumsum([self.n_blocks * b * b, self.n_blocks * b * k, self.n_blocks * m * b, m * k])
         inner, in_u, in_v = (
             (g_row >= 0) & (g_column >= 0),
@@ -478,14 +518,25 @@ def unstable_roots(system: Bordered, work: float = _MAX_WORK) -> int:
     return total
 
 
-def _balanced(entries: Entries, extra: tuple[int, Real] | None) -> tuple[Entries, tuple[int, Real] | None]:
+def _in_cycles(entries: Entries, rise: Real | None) -> Entries:
+    """Return the entries without couplings that are in no cycle: the determinant does not depend on them, bounds do."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    on = entries.value != 0.0 if rise is None else (entries.value != 0.0) | (rise != 0.0)
+    shape = (entries.size, entries.size)
+    graph = csr_array((np.ones(int(on.sum())), (entries.row[on], entries.column[on])), shape=shape)
+    group = connected_components(graph, connection="strong")[1]
+    return entries._replace(value=np.where(group[entries.row] == group[entries.column], entries.value, 0.0))
+
+
+def _balanced(entries: Entries, rise: Real | None) -> tuple[Entries, Real | None]:
     """Return the entries scaled by powers of two, by which states in different units are of one size."""
     total = np.zeros((entries.size, entries.size))
     np.add.at(total, (entries.row, entries.column), np.abs(entries.value))
     scale = balancing_scale(total)
     factor = scale[entries.column] / scale[entries.row]
-    scaled = entries._replace(value=entries.value * factor)
-    return scaled, None if extra is None else (extra[0], extra[1] * factor)
+    return entries._replace(value=entries.value * factor), None if rise is None else rise * factor
 
 
 def _border_scale(system: Bordered) -> Real:

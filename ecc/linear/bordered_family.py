@@ -19,7 +19,9 @@ from ecc.linear.bordered import Bordered, Entries, Nodes, Partition, partition, 
 from ecc.linear.characteristic import Complex, Real
 from ecc.linear.imaginary_axis import Crossing, boundary_crossings, determinants
 
-__all__ = ["BorderedAffine"]
+__all__ = ["BorderedAffine", "BorderedPair"]
+
+Products = tuple[tuple[int, int], ...]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -50,13 +52,23 @@ def _permanents(rows: Real) -> Real:
     return np.where(np.isnan(out), np.inf, out)
 
 
+def _added(parts: Sequence[tuple[Real, Real]]) -> tuple[Real, Real]:
+    """Return the sums of bounds on functions and of bounds on their errors."""
+    sizes, errors = zip(*parts, strict=True)
+    return sum(sizes[1:], start=sizes[0]), sum(errors[1:], start=errors[0])
+
+
 class BorderedPair:
-    """F0 = det S and F1 = det S_1 on the axis, with derivatives in w; the interface of `SumPair`."""
+    """F0 = det S and F1 = det(S + rise) - det S on the axis, with derivatives in w; the interface of `SumPair`.
+
+    F1 is a sum of determinants, one for each column that rises: it is in the place of the column of S, after the
+    columns before it have risen. If the rise has the rank 1, F0 + g F1 is the determinant of S + g rise.
+    """
 
     sampled = False
 
-    def __init__(self, system: Bordered, column: int, span: float) -> None:
-        self.system, self.column, self.span = system, column, span
+    def __init__(self, system: Bordered, span: float) -> None:
+        self.system, self.span = system, span
         self.order = 2 * system.border
 
     @property
@@ -65,18 +77,23 @@ class BorderedPair:
         system = self.system
         return system.border * (2.0 * system.longest)
 
-    def _split(self, matrix: Complex | Real) -> tuple[Complex, Complex]:
-        """Return S and S_1 of matrices with the additional column, last axes."""
+    def _split(self, matrix: Complex | Real) -> list[Complex]:
+        """Return S and the matrices with determinants that add up to F1, from S with its additional columns."""
         m = self.system.border
-        plain = matrix[..., :m]
-        other = plain.copy()
-        other[..., self.column] = matrix[..., m]
-        return plain, other
+        out = [matrix[..., :m]]
+        risen = out[0]
+        for added, column in enumerate(self.system.moving, m):
+            out.append(risen.copy())
+            out[-1][..., column] = matrix[..., added]
+            risen = risen.copy()
+            risen[..., column] += matrix[..., added]
+        return out
 
     def _values(self, nodes: Nodes) -> tuple[Complex, ...]:
-        values, slopes = self._split(nodes.value), self._split(nodes.slope)
-        f0, d0 = determinants(values[0], slopes[0])
-        f1, d1 = determinants(values[1], slopes[1])
+        parts = zip(self._split(nodes.value), self._split(nodes.slope), strict=True)
+        (f0, d0), (f1, d1), *added = (determinants(*part) for part in parts)
+        for value, slope in added:
+            f1, d1 = f1 + value, d1 + slope
         return f0, d0, f1, d1
 
     def at(self, omega: Real) -> tuple[Complex, ...]:
@@ -98,39 +115,53 @@ class BorderedPair:
         m = self.system.border
         sizes = [self._split(np.abs(part)) for part in (nodes.value, nodes.slope)]
         errors = [self._split(part) for part in (nodes.value_error, nodes.slope_error)]
-        for which in (0, 1):
+        for which in range(len(sizes[0])):
             size = np.stack([part[which] for part in sizes])
             error = np.stack([part[which] for part in errors])
             plain, wide = _permanents(size), _permanents(size + error)
             with np.errstate(invalid="ignore"):
                 noise = wide - plain + 8.0 * m * m * _EPS * wide
             out.append((plain, np.where(np.isnan(noise), np.inf, noise)))
-        return out
+        return [out[0], _added(out[1:])]
 
     def errors(self, low: Real, high: Real) -> tuple[Real, Real, Real]:
         """Return bounds on the fourth derivative of Im(F0 conj F1) on pieces, on rounding, and on its terms."""
+        return self._bounds(low, high, ((0, 1),))
+
+    def modulus_errors(self, low: Real, high: Real) -> tuple[Real, Real, Real]:
+        """Return the same bounds for |F1|^2 - |F0|^2."""
+        return self._bounds(low, high, ((0, 0), (1, 1)))
+
+    def _bounds(self, low: Real, high: Real, products: Products) -> tuple[Real, Real, Real]:
+        """Return the bounds of a sum of products F_i F_j."""
         parts = []
         step = max(1, self.system.section // 2)
-        for at in range(0, len(low), step):
-            parts.append(self._errors(low[at : at + step], high[at : at + step]))
+        for at in range(0, max(1, len(low)), step):
+            parts.append(self._bounds_of_section(low[at : at + step], high[at : at + step], products))
         fourth, noise, size = (np.concatenate(part) for part in zip(*parts, strict=True))
         return fourth, noise, size
 
-    def _errors(self, low: Real, high: Real) -> tuple[Real, Real, Real]:
+    def _bounds_of_section(self, low: Real, high: Real, products: Products) -> tuple[Real, Real, Real]:
         a, b = self.system.at(low), self.system.at(high)
         bounds = self.system.derivatives(a, b, high, high - low)
-        f0, f1 = (_permanents(part) for part in self._split(bounds))
+        first, *added = (_permanents(part) for part in self._split(bounds))
+        f = first, sum(added[1:], start=added[0])
+        fourth, noise, total = (np.zeros(len(low)) for _ in range(3))
+        length = high - low
         with np.errstate(invalid="ignore", over="ignore"):
-            fourth = sum(w * f0[i] * f1[4 - i] for i, w in enumerate((1.0, 4.0, 6.0, 4.0, 1.0)))
-            noise = np.zeros(len(low))
-            length = high - low
+            for i, j in products:
+                fourth += sum(w * f[i][k] * f[j][4 - k] for k, w in enumerate((1.0, 4.0, 6.0, 4.0, 1.0)))
+                total += f[i][0] * f[j][0]
             for nodes in (a, b):
-                (m0, e0), (m1, e1) = self._noise(nodes)
-                value = e0[0] * m1[0] + e1[0] * m0[0]
-                slope = e0[1] * m1[0] + e1[0] * m0[1] + e0[0] * m1[1] + e1[1] * m0[0]
+                known = self._noise(nodes)
+                value, slope = np.zeros(len(low)), np.zeros(len(low))
+                for i, j in products:
+                    (m0, e0), (m1, e1) = known[i], known[j]
+                    value += e0[0] * m1[0] + e1[0] * m0[0]
+                    slope += e0[1] * m1[0] + e1[0] * m0[1] + e0[0] * m1[1] + e1[1] * m0[0]
                 noise = np.maximum(noise, 2.0 * (value + length / 3.0 * slope))
         fourth, noise = (np.where(np.isnan(x), np.inf, x) for x in (fourth, noise))
-        return fourth, noise, np.asarray(f0[0] * f1[0])
+        return fourth, noise, np.asarray(total)
 
     def doubtful_crossings(self, low: Real, high: Real) -> list[Crossing]:
         """Return touches of the boundary at gains > 0 in pieces that rounding leaves undecided."""
@@ -156,8 +187,8 @@ class BorderedAffine:
     finds_all = False
     is_exact = True
 
-    def __init__(self, base: Entries, rise: Real, noise: Real, gain: float, parts: Partition, column: int) -> None:
-        self.base, self.rise, self.noise, self.gain, self.parts, self.column = base, rise, noise, gain, parts, column
+    def __init__(self, base: Entries, rise: Real, noise: Real, gain: float, parts: Partition) -> None:
+        self.base, self.rise, self.noise, self.gain, self.parts = base, rise, noise, gain, parts
         self._reach: dict[float, float] = {}
 
     @staticmethod
@@ -184,8 +215,7 @@ class BorderedAffine:
             return None
         if not (len(columns) == 1 and columns[0] == column):
             entries = entries.transposed
-        at = int(np.searchsorted(parts.border, column))
-        return BorderedAffine(entries, rise, noise, gain, parts, at)
+        return BorderedAffine(entries, rise, noise, gain, parts)
 
     def agrees(self, member: Entries, gain: float) -> bool:
         """Return whether a member of the family agrees with its affine form."""
@@ -226,7 +256,7 @@ class BorderedAffine:
 
     def pair(self, gain: float) -> BorderedPair:
         """Return F0 and F1 of det S = F0 + g F1, for gains of this order of magnitude."""
-        return BorderedPair(Bordered(self.base, self.parts, (self.column, self.rise)), self.column, gain)
+        return BorderedPair(Bordered(self.base, self.parts, self.rise), gain)
 
     def up_to(self, gain: float) -> list[Crossing]:
         """Return every crossing with a gain up to this one."""

@@ -104,9 +104,11 @@ _METHOD = "argument principle, cubic enclosures between balls of {} bits (python
 _COMPARED = "comparison matrix of absolute values, for all delays, in floating point with bounds on its errors"
 _SIGN = "real root: sign of the determinant where the line meets the real axis, in balls of {} bits (python-flint)"
 _BITS = 80
-_LONG = 1 << 17  # pieces of a uniform mesh
+_LONG = 1 << 17  # pieces of a uniform mesh above which a lower bound of the number of unstable roots is sufficient
 _MAX_NODES = 1 << 12
 """Nodes of a mesh above which the determinant is followed first, which takes fewer pieces."""
+_FEW_TERMS = 16
+"""Terms of a determinant that is followed before a mesh longer than `_MAX_NODES` is tried."""
 _STEP = 1e-13
 _SEARCHED = 1 << 16  # nodes, a quarter of a unit apart, of a search for an unstable root if no count is affordable
 _MAX_BALLS = 1 << 21  # matrix entries in balls along a contour, a few microseconds each
@@ -151,6 +153,10 @@ def _quick(ch: Characteristic) -> tuple[int | None, Count | None, bool]:
             number, lower, _ = exact.count(0.0)
             if number is not None or lower > 0:
                 return lower, None, number is not None
+    elif (exact := _short_determinant(ch, 0.0)) is not None:
+        number, *_ = exact.count(0.0)
+        if number is not None:
+            return number, None, True
     mesh = count_right(ch, 0.0)
     return mesh.number, mesh, True
 
@@ -163,6 +169,18 @@ def _determinant(ch: Characteristic, line: float, effort: float = 1.0) -> QuasiP
     """
     turns = ch.slope is not None and ch.neutral_radius(line) >= 1.0 and first_pieces(ch, line) > _MAX_NODES
     return None if turns else QuasiPolynomial.of(ch, effort)
+
+
+def _short_determinant(ch: Characteristic, line: float, effort: float = 1.0) -> QuasiPolynomial | None:
+    """Return the exact determinant if following it takes less time than a uniform mesh: few terms, and a long mesh.
+
+    None also if a root is known to lie on the boundary, or if the mesh is too long for a count in floating point.
+    """
+    is_long = isfinite(ch.top_frequency(line)) and first_pieces(ch, line) > _MAX_NODES
+    exact = _determinant(ch, line, effort) if is_long and is_affordable(ch, line, effort) else None
+    if exact is None or len(exact.terms) > _FEW_TERMS or (line == 0.0 and exact.on_the_boundary()):
+        return None
+    return exact
 
 
 def unstable(ch: Characteristic) -> int:
@@ -184,9 +202,23 @@ def counted(ch: Characteristic) -> tuple[int, bool]:
     return proof.at_least, proof.at_least == proof.at_most
 
 
-def certify_blocks(blocks: Sequence[tuple[Characteristic, int]], line: float = 0.0, effort: float = 1.0) -> Certificate:
-    """Return the proof for groups of states in which none feeds back to an earlier one, each with its multiplicity."""
-    proofs = [(certify_block(ch, line, effort=effort), multiplicity) for ch, multiplicity in blocks]
+def certify_blocks(
+    blocks: Sequence[tuple[Characteristic, int]], line: float = 0.0, effort: float = 1.0, expand: bool = False
+) -> Certificate:
+    """Return the proof for groups of states in which none feeds back to an earlier one, each with its multiplicity.
+
+    Parameters
+    ----------
+    blocks : sequence of (Characteristic, int)
+        Groups and their multiplicities.
+    line : float, optional
+        Line, 1/s or 1/step.
+    effort : float, optional
+        Multiple of the default limits on work.
+    expand : bool, optional
+        Whether to follow the expanded determinant first, which separates multiple roots from the line.
+    """
+    proofs = [(certify_block(ch, line, effort=effort, expand=expand), multiplicity) for ch, multiplicity in blocks]
     if len(proofs) == 1 and proofs[0][1] == 1:
         return proofs[0][0]
     lower = sum(multiplicity * proof.at_least for proof, multiplicity in proofs)
@@ -204,8 +236,17 @@ def certify_blocks(blocks: Sequence[tuple[Characteristic, int]], line: float = 0
     )
 
 
-def certify_block(ch: Characteristic, line: float = 0.0, mesh: Count | None = None, effort: float = 1.0) -> Certificate:
+def certify_block(
+    ch: Characteristic, line: float = 0.0, mesh: Count | None = None, effort: float = 1.0, expand: bool = False
+) -> Certificate:
     """Return the proof for one group of states; `mesh` is the count in floating point, if it is known."""
+    exact = _determinant(ch, line, effort) if expand else None if mesh else _short_determinant(ch, line, effort)
+    outcome = None
+    if exact is not None:
+        number, lower, bits = outcome = exact.count(line)
+        if number is not None:
+            method, reach = _BY_DETERMINANT.format(bits), ch.top_frequency(line)
+            return Certificate(_verdict(lower, number), lower, number, line, reach, exact.pieces, method)
     mesh = mesh or count_right(ch, line, effort=effort)
     if not isfinite(mesh.top):
         return _certificate(
@@ -226,11 +267,12 @@ def certify_block(ch: Characteristic, line: float = 0.0, mesh: Count | None = No
             _verdict(lower, None), lower, None, line, mesh.top, mesh.spent, _BY_ROUCHE.format(min(BITS)), reason
         )
     lower, clear, spent = 0, mesh.number is not None, mesh.spent
-    exact = _determinant(ch, line, effort) if not clear or len(mesh.omega) > _MAX_NODES else None
+    if exact is None and (not clear or len(mesh.omega) > _MAX_NODES):
+        exact = _determinant(ch, line, effort)
     if exact is not None:
         lower = exact.on_the_boundary() if line == 0.0 and not clear else 0
         if lower == 0:
-            number, lower, bits = exact.count(line)
+            number, lower, bits = outcome or exact.count(line)
             if number is not None or (lower > 0 and not clear):
                 method = (_BY_DETERMINANT if number is not None else _BY_ROUCHE).format(bits)
                 reason = "" if number is not None else _reason(lower, None, spent + exact.spent, bits, effort)

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from ecc.linear.balancing import balancing_scale
 from ecc.linear.neutral import Strong, strong
@@ -517,4 +516,8 @@ def longest_sum(*systems: Characteristic) -> float:
     if not len(every):
         return 0.0
     longest = (systems[0].delays[:, None, None] * (every > 0.0)).max(axis=0)
+    if len(longest) <= 2:  # most systems: avoids the import of scipy.optimize, which takes long
+        return float(max(np.trace(longest), np.trace(longest[::-1])))
+    from scipy.optimize import linear_sum_assignment
+
     return float(longest[linear_sum_assignment(-longest)].sum())

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import quantity_text
-from ecc.linear.bordered import Entries
+from ecc.errors import UndecidedError
+from ecc.linear.bordered import Entries, strong_groups
+from ecc.linear.certificate import Certificate, certify_blocks
 from ecc.linear.characteristic import Complex, Rational, Real, Terms, identity, rounded
 from ecc.linear.exact_pair import MAX_STATES
 from ecc.linear.loops import ClosedLoop
 from ecc.linear.neutral import largest_radius
-from ecc.linear.systems import merge, rational_sums, read_delays, read_matrices, read_notes
+from ecc.linear.removable import certificate_without, removable_of
+from ecc.linear.rootfinding import noise
+from ecc.linear.systems import check_line, merge, rational_sums, read_delays, read_matrices, read_notes
 
 __all__ = ["DelaySystem"]
 
+_CIRCLE = 96  # points on a circle over which an entire function is averaged
 _MAX_ROOTS = 100_000  # roots that `roots` computes, in half a minute
 _FLOORS = (
     1e-3,
@@ -110,6 +117,35 @@ class DelaySystem(ClosedLoop):
         system._check_opened()
         return system
 
+    @classmethod
+    def _of_exact(
+        cls,
+        a: Any,
+        delays: Sequence[float] | Real,
+        e: Any,
+        neutral_delays: Sequence[float] | Real,
+        notes: Iterable[str],
+    ) -> DelaySystem:
+        """Return the system of matrices that may consist of rational numbers (`Fraction`)."""
+        plain, derivative = (matrices.astype(np.float64) for matrices in (a, e))
+        system = cls(plain, delays, neutral=derivative, neutral_delays=neutral_delays, notes=notes)
+        if a.dtype == object:
+            given = (a, np.asarray(delays, np.float64), e, np.asarray(neutral_delays, np.float64))
+            object.__setattr__(system, "_given", given)
+        return system
+
+    def _without_roots(self, removable: Sequence[float]) -> DelaySystem:
+        """Return the same system with roots that are not roots of its model, to be left out of roots and counts."""
+        other = copy(self)
+        object.__setattr__(other, "_removable", tuple(sorted(removable)))
+        return other
+
+    def _with_opened(self, opened: DelaySystem) -> DelaySystem:
+        other = copy(self)
+        object.__setattr__(other, "opened", opened)
+        other._check_opened()
+        return other
+
     def _find_entries(self) -> Entries | None:
         if len(self.neutral) or self._given is not None or self.size <= MAX_STATES:
             return None
@@ -129,7 +165,19 @@ class DelaySystem(ClosedLoop):
         rows = states[:, None]
         a, tau, e, sigma = self._exact
         part, derivative = a[:, rows, states], e[:, rows, states]
-        return DelaySystem(part, tau, neutral=derivative, neutral_delays=sigma, notes=self._own_notes)
+        system = DelaySystem._of_exact(part, tau, derivative, sigma, self._own_notes)
+        return (
+            system._without_roots(removable_of(system.characteristic_matrix, self._removable))
+            if self._removable
+            else system
+        )
+
+    def _cut_groups(self) -> list[DelaySystem]:
+        closed, opened = self._entries, self._opened()._entries
+        if closed is None or opened is None or not (closed.n_signals or self._bordered is not None):
+            return super()._cut_groups()
+        make = DelaySystem._of_entries
+        return [make(high, opened=make(low, opened=None)) for low, high in strong_groups(opened, closed)]
 
     def with_gain(self, gain: float) -> DelaySystem:
         opened, back = self._opened(), 1.0 - gain
@@ -138,7 +186,7 @@ class DelaySystem(ClosedLoop):
             np.concatenate([self.delays, opened.delays]),
             neutral=np.concatenate([gain * self.neutral, back * opened.neutral]),
             neutral_delays=np.concatenate([self.neutral_delays, opened.neutral_delays]),
-        )
+        )._without_roots(self._removable)
 
     @property
     def _exact(self) -> tuple[Real, ...]:
@@ -159,10 +207,15 @@ class DelaySystem(ClosedLoop):
     def terms(self) -> Terms:
         later = self.neutral_delays > 0.0
         sigma = self.neutral_delays[later]
-        if later.all():
+        if later.all() and not self._is_rational:
             return Terms(-self.matrices, self.delays, self.neutral, sigma, sampled=False)
         b, e = self._rational
         return Terms(rounded(b, self.size), self.delays, rounded(e, self.size), sigma, sampled=False)
+
+    @property
+    def _is_rational(self) -> bool:
+        """True if the matrices were given as rational numbers, which binary ones only approximate."""
+        return self._given is not None and self._given[0].dtype == object
 
     @cached_property
     def _rational(self) -> tuple[Rational, Rational]:
@@ -196,9 +249,27 @@ class DelaySystem(ClosedLoop):
         with np.errstate(all="ignore"):
             determinant = self.characteristic_matrix.determinant(points.ravel()).reshape(points.shape)
             value = self._leading_determinant * determinant
+            value = np.asarray(value / np.prod([points - root for root in self._removable], axis=0))
+        for index in self._near_removable(points):
+            value[index] = self.characteristic(self._circle(points[index])).mean()
         if not np.isfinite(value).all():
             raise ValueError(f"s must give a finite determinant, got {points[~np.isfinite(value)][0]}")
         return np.asarray(value)
+
+    def _near_removable(self, points: Complex) -> list[tuple[int, ...]]:
+        """Return the indices of points at which the division by the removable factors loses digits."""
+        unit = self.characteristic_matrix.unit
+        near = np.zeros(points.shape, bool)
+        for root, multiplicity in Counter(self._removable).items():
+            near |= np.abs(points - root) < min(0.5 * unit, 1e3 * noise(unit, root, multiplicity))
+        return [tuple(index) for index in np.argwhere(near).tolist()]
+
+    def _circle(self, center: complex) -> Complex:
+        """Return points on a circle around a point, with removable roots far from the circle."""
+        radii = self.characteristic_matrix.unit * np.array([1.0, 1.4, 1.8, 2.2])
+        gaps = [min(abs(abs(center - root) - radius) for root in self._removable) for radius in radii]
+        turn = np.exp(2j * np.pi * (np.arange(_CIRCLE) + 0.5) / _CIRCLE)
+        return np.asarray(center + radii[int(np.argmax(gaps))] * turn)
 
     @cached_property
     def essential_abscissa(self) -> float:
@@ -225,6 +296,8 @@ class DelaySystem(ClosedLoop):
             return float(np.log(radius) / sigma[0]) if radius > 0.0 else -inf
         if self._plain == -inf:  # an upper bound
             return -inf
+        from scipy.optimize import brentq
+
         x, floor = -600.0 * ch.unit, -600.0 * ch.unit
 
         def size(y: float, theta: Real) -> float:
@@ -249,6 +322,8 @@ class DelaySystem(ClosedLoop):
         ch = self.characteristic_matrix
         if ch.slope is None or ch.neutral_radius(-600.0 * ch.unit) < 1.0:
             return -inf
+        from scipy.optimize import brentq
+
         low, high = -600.0 * ch.unit, ch.unit
         while ch.neutral_radius(high) >= 1.0:
             high *= 2.0
@@ -260,6 +335,46 @@ class DelaySystem(ClosedLoop):
         sharp, plain = self._essential, self._plain
         near = sharp + 1e-3 * self.characteristic_matrix.unit
         return sharp if plain > near and self.characteristic_matrix.bound(near) < inf else plain
+
+    def certify(self, line: float = 0.0, effort: float = 1.0) -> Certificate:
+        """Return a proof, by ball arithmetic, of the number of unstable roots; see `ecc.linear.certify`.
+
+        Parameters
+        ----------
+        line : float, optional
+            Line, 1/s: roots right of it are counted, as proof of a decay rate.
+        effort : float, optional
+            Multiple (> 0) of the default limits on work, beyond which the count is undecided.
+        """
+        if not self._removable:
+            return super().certify(line, effort)
+        blocks = [(part.characteristic_matrix, multiplicity) for part, multiplicity in self.blocks]
+        is_multiple = max(Counter(self._removable).values()) > 1
+        check_line(line, effort)
+        return certificate_without(
+            lambda at: certify_blocks(blocks, at, effort, is_multiple),
+            self._removable,
+            line,
+            self.characteristic_matrix.unit,
+        )
+
+    @cached_property
+    def _decision(self) -> tuple[str, str]:
+        if not self._removable or self._removable[-1] < -0.01 * self.characteristic_matrix.unit:
+            return super()._decision
+        if not all(part.characteristic_matrix.strong(0.0).holds for part, _ in self.blocks):
+            return super()._decision
+        proof = self.certify()
+        return {True: "stable", False: "unstable", None: "undecided"}[proof.stable], proof.reason
+
+    @cached_property
+    def _counted(self) -> tuple[int, bool]:
+        if not self._removable or self._removable[-1] < -0.01 * self.characteristic_matrix.unit:
+            return super()._counted
+        proof = self.certify()
+        if proof.stable is None:
+            raise UndecidedError(proof.reason)
+        return proof.at_least, proof.at_least == proof.at_most
 
     @property
     def is_stable(self) -> bool:

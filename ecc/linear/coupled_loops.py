@@ -6,7 +6,6 @@ from collections.abc import Callable
 from math import inf, isfinite, nan, pi
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from ecc.errors import ConvergenceError
 from ecc.linear.black_box_family import unstable_of
@@ -61,6 +60,8 @@ def along_loci(system: LinearSystem) -> tuple[tuple[Crossed, Crossed], tuple[Rea
     ConvergenceError
         Loci cannot be followed, or a count of roots contradicts a gain margin.
     """
+    from scipy.optimize import minimize_scalar
+
     cut, loci = Cut(system), characteristic_loci(system)
     omega, values = loci.omega, loci.values
 

@@ -188,7 +188,9 @@ class DelayForm:
         a_0, a_1 = (AxisSum.of(part) for part in self._parts)
         top = align(self.member(1.0 / self.unit))[0].bound(0.0) * (1.0 + 1e-6)
         bound = Bounded(modulus, a_0, a_1)
-        low, high, *doubtful = isolate(SumPair(a_0, a_1, False, self.matrices[0].shape[1]), modulus.floats, top, bound)
+        low, high, *doubtful = isolate(
+            SumPair(a_0, a_1, False, self.matrices[0].shape[1]), modulus.floats, top, bound.errors
+        )
         low, high = np.concatenate([low, doubtful[0]]), np.concatenate([high, doubtful[1]])
         order = np.argsort(low)
         out = []

@@ -40,7 +40,6 @@ from math import e, inf, pi
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
 
 from ecc._support.arguments import Positive, Seed, check_arguments, shown
 from ecc.linear.certificate import decide
@@ -51,7 +50,9 @@ __all__ = ["empty_queue_bound", "empty_queue_boundary", "empty_queue_growth"]
 Real = NDArray[np.float64]
 
 _QUIET, _MAX_POINTS = 1e-7, 3_000_000  # size at which the step response counts as died out; maximum number of points
-_SHORT_BLOCK = 16  # points per pass from which arrays are faster than numbers
+_SHORT_BLOCK = 16  # points per pass below which a band matrix is solved
+_LONG_BLOCK = 4096  # points per pass if all delays are short
+_HALVINGS = 40  # steps of a bisection for the minimum of a ratio
 _TIGHT = 1e-3  # relative width to which the maximum over v is enclosed, or a step of v
 
 
@@ -108,18 +109,17 @@ def _falls(alpha: float, delays: Real, counts: NDArray[np.int64]) -> bool:
     """Return whether alpha mean exp(z D) <= z for a z > 0: by ball arithmetic, at 1 and at the minimum of the ratio."""
     from flint import arb
 
-    minimizer = minimize_scalar(
-        lambda z: float(counts @ np.exp(z * delays)) / z,
-        bounds=(1e-3 / delays[-1], e),
-        method="bounded",
-        options={"xatol": 1e-10},
-    ).x
+    low, minimizer = 0.0, e  # the slope of the ratio has the sign of mean (z D - 1) exp(z D), which increases with z
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + minimizer)
+        falls = counts @ ((middle * delays - 1.0) * np.exp(middle * delays)) < 0.0
+        low, minimizer = (middle, minimizer) if falls else (low, middle)
 
     def holds(z: float) -> bool:
         terms = (int(n) * (arb(z) * arb(D)).exp() for n, D in zip(counts, delays.tolist(), strict=True))
         return bool(arb(alpha) * sum(terms, arb(0)) <= arb(z) * int(counts.sum()))
 
-    return holds(1.0) or holds(float(minimizer))
+    return holds(1.0) or holds(minimizer)
 
 
 def _area_above(alpha: float, delays: Real, shares: Real, steps: int) -> float:
@@ -130,8 +130,9 @@ def _area_above(alpha: float, delays: Real, shares: Real, steps: int) -> float:
 
         int |r| <= R = T rho + alpha h^2 (V/6 + 1/8):
 
-    rho for rounding, V/6 for the linear interpolation of a function with derivative -alpha mean x(t - D_i), 1/8 for its
-    kinks at D_i. X - x = -r + alpha mean X(. - D_i) * r, so that int_0^T |X - x| <= R (1 + alpha int_0^T |X|). If
+    rho for rounding, with the largest difference of both sides at points of the grid; V/6 for the linear interpolation
+    of a function with derivative -alpha mean x(t - D_i); 1/8 for its kinks at D_i. X - x = -r + alpha mean X(. - D_i) *
+    r, so that int_0^T |X - x| <= R (1 + alpha int_0^T |X|). If
     |X| <= eta on the longest RTT before T, the integral of |X| from T to any later time is bounded by eta (1 + alpha)
     times that from 0, as X(T + .) = X(T) X - alpha mean int_0^(D_i) X(T - s) X(. + s - D_i) ds: X is integrable.
 
@@ -142,7 +143,8 @@ def _area_above(alpha: float, delays: Real, shares: Real, steps: int) -> float:
     x = _step_response(alpha, delays, shares, h)
     n, rises = len(x), np.diff(x)
     J = float(np.abs(x).sum()) * h
-    rho = 2.0 * float(np.finfo(float).eps) * ((n + 20) * alpha * J + 4.0)  # double that of a cumulative sum of n terms
+    rho = _residual(alpha, delays, shares, h, x)
+    rho += 2.0 * float(np.finfo(float).eps) * ((n + 20) * alpha * J + 4.0)  # double that of a cumulative sum of n terms
     R = n * h * rho + alpha * h * h * (float(np.abs(rises).sum()) / 6.0 + 0.125)
     error = R * (1.0 + alpha * J) / (1.0 - alpha * R)
     off = rho + alpha * h * float(np.abs(rises).max()) + 2.0 * alpha * R * float(np.abs(x).max() + 1.0)
@@ -154,8 +156,11 @@ def _area_above(alpha: float, delays: Real, shares: Real, steps: int) -> float:
     padded = np.append(x, np.zeros(n))
     ascent = np.append(np.cumsum(np.maximum(rises, 0.0)[::-1])[::-1], 0.0)
 
+    ascents = np.empty(n)
+
     def rise(v: int) -> float:
-        return float(np.maximum(padded[v : v + n] - x, 0.0).sum()) * h
+        np.subtract(padded[v : v + n], x, out=ascents)
+        return float(np.maximum(ascents, 0.0, out=ascents).sum()) * h
 
     top, at_zero = rise(n - 1), rise(0)
     largest = max(top, at_zero)
@@ -175,12 +180,10 @@ def _area_above(alpha: float, delays: Real, shares: Real, steps: int) -> float:
 
 def _step_response(alpha: float, delays: Real, shares: Real, h: float) -> Real:
     """Return X on a grid of step h until it has died out: 1 - alpha mean int_0^(t - D_i) x, x linear between values."""
-    back = np.floor(delays / h).astype(np.int64) + 1  # t - D_i lies `part` of a step before the point `back` before t
-    part = back - delays / h
-    block, quiet = max(int(back.min()) - 1, 1), int(np.ceil(2.0 * back.max()))
-    rows = list(zip(back.tolist(), part.tolist(), (alpha * shares).tolist(), strict=True))
+    rows = _rows(alpha, delays, shares, h)
+    block, quiet = min(m for m, *_ in rows) - 1, 2 * max(m for m, *_ in rows)
     if block < _SHORT_BLOCK:
-        return _by_numbers(rows, h, block, quiet)
+        return _by_bands(rows, h, quiet)
     x, area, n, end = np.ones(1), np.zeros(1), 1, 0  # `end`: one more than the last place at which X is not small
     while n <= quiet or n - end < quiet:
         if n > _MAX_POINTS:
@@ -201,32 +204,80 @@ def _step_response(alpha: float, delays: Real, shares: Real, h: float) -> Real:
     return x[:n]
 
 
-def _by_numbers(rows: list[tuple[int, float, float]], h: float, block: int, quiet: int) -> Real:
-    """Return the step response if one of the delays (`rows`: back, part, gain) is so short that arrays would be slow.
+def _by_bands(rows: list[tuple[int, float, float]], h: float, quiet: int) -> Real:
+    """Return the step response if one of the delays (`rows`: back, part, gain) is so short that blocks would be short.
 
-    A delay below h reaches into the step that ends at t. Part of its area is due to the new value itself, for which the
-    equation is then solved.
+    Differences of the equation between two steps are a recurrence in x, of an order that the short delays determine;
+    a block as long as the shortest of the other delays then solves a band matrix. A delay below h reaches into the step
+    that ends at t: part of its area is due to the new value itself. The recurrence begins after the longest of the
+    short delays.
     """
-    implicit = 1.0 + 0.5 * h * sum(gain * s * s for m, s, gain in rows if m == 1)
-    x, area, end = [1.0], [0.0], 0
-    while (n := len(x)) <= quiet or n - end < quiet:
+    from scipy.linalg import solve_banded
+
+    short = [row for row in rows if row[0] < _SHORT_BLOCK]
+    late = [row for row in rows if row[0] >= _SHORT_BLOCK]
+    order = max(m for m, *_ in short) + 1
+    factors = np.zeros(order + 1)
+    factors[:2] = 1.0, -1.0
+    for m, s, gain in short:
+        ahead, step = 0.5 * h * s * s, h * s * (1.0 - 0.5 * s)
+        factors[m - 1] += gain * ahead
+        factors[m] += gain * (step - ahead + 0.5 * h)
+        factors[m + 1] += gain * (0.5 * h - step)
+    x, area = np.array(_first_values(short, h, order + 1)), np.zeros(1)
+    block = min([m - 1 for m, *_ in late], default=_LONG_BLOCK)
+    bands = np.repeat(factors[:, None], block, axis=1)
+    n, end = len(x), 0
+    while n <= quiet or n - end < quiet:
         if n > _MAX_POINTS:
             break
-        steps = 0.0
-        for k in range(n, n + block):
-            new = 1.0
-            for m, s, gain in rows:
-                j = k - m
-                if j >= 0:
-                    ahead = x[j + 1] if m > 1 else 0.0
-                    new -= gain * (area[j] + h * s * (x[j] + 0.5 * s * (ahead - x[j])))
-            new /= implicit
-            steps += 0.5 * h * (x[-1] + new)
-            x.append(new)
-            area.append(area[n - 1] + steps)
-            if abs(new) > _QUIET:
-                end = k + 1
-    return np.array(x)
+        area = np.concatenate([area, area[-1] + np.cumsum(0.5 * h * (x[len(area) - 1 : -1] + x[len(area) :]))])
+        push = np.zeros(block + 1)
+        for m, s, gain in late:
+            j = np.arange(n - 1, n + block) - m
+            known = j >= 0
+            j = j[known]
+            push[known] -= gain * (area[j] + h * s * (x[j] + 0.5 * s * (x[j + 1] - x[j])))
+        change = np.diff(push)
+        before = np.convolve(factors, x[-order:])[order:]
+        change[: min(order, block)] -= before[:block]
+        new = solve_banded((order, 0), bands, change)
+        large = np.flatnonzero(np.abs(new) > _QUIET)
+        end, n = (n + int(large[-1]) + 1 if len(large) else end), n + block
+        x = np.concatenate([x, new])
+    return x[: max(quiet + 1, end + quiet)]
+
+
+def _first_values(rows: list[tuple[int, float, float]], h: float, number: int) -> list[float]:
+    """Return the first values of the step response, during which no delay but these has passed."""
+    implicit = 1.0 + 0.5 * h * sum(gain * s * s for m, s, gain in rows if m == 1)
+    x, area = [1.0], [0.0]
+    for k in range(1, number):
+        new = 1.0
+        for m, s, gain in rows:
+            j = k - m
+            if j >= 0:
+                ahead = x[j + 1] if m > 1 else 0.0
+                new -= gain * (area[j] + h * s * (x[j] + 0.5 * s * (ahead - x[j])))
+        x.append(new / implicit)
+        area.append(area[-1] + 0.5 * h * (x[-2] + x[-1]))
+    return x
+
+
+def _residual(alpha: float, delays: Real, shares: Real, h: float, x: Real) -> float:
+    """Return the largest difference between values of a step response and the right side of its equation."""
+    area = np.concatenate([np.zeros(1), np.cumsum(0.5 * h * (x[:-1] + x[1:]))])
+    right = np.ones(len(x))
+    for m, s, gain in _rows(alpha, delays, shares, h):
+        j = np.arange(m, len(x)) - m
+        right[m:] -= gain * (area[j] + h * s * (x[j] + 0.5 * s * (x[j + 1] - x[j])))
+    return float(np.abs(x - right).max())
+
+
+def _rows(alpha: float, delays: Real, shares: Real, h: float) -> list[tuple[int, float, float]]:
+    """Return (back, part, gain) for each delay: t - D_i lies `part` of a step before the point `back` before t."""
+    back = np.floor(delays / h).astype(np.int64) + 1
+    return list(zip(back.tolist(), (back - delays / h).tolist(), (alpha * shares).tolist(), strict=True))
 
 
 @check_arguments

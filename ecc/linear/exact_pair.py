@@ -71,6 +71,7 @@ class AxisSum:
 
     def __init__(self, c: Real, theta: Real, exact: Callable[[], dict[Any, Any]]) -> None:
         self.c, self.theta, self._exact = c, theta, exact
+        self._balls: dict[int, list[tuple[Any, Any, Any]]] = {}
         moments = np.abs(c) @ theta[:, None] ** np.arange(5)
         self._derivatives = [
             [
@@ -168,17 +169,38 @@ class AxisSum:
         fixed, rising = self.rounding
         return np.asarray((fixed + rising * omega) * self.bounds(omega)[0])
 
+    @cached_property
+    def bound_polynomials(self) -> list[list[float]] | None:
+        """The polynomials in w of `bounds`, highest powers first; None if `bounds_between` depends on the piece."""
+        if len(self.c) == 1 and len(self.theta) <= _MAX_LOCAL:
+            return None
+        out = []
+        for parts in self._derivatives:
+            polynomial = [0.0] * (1 + max((n for _, n in parts), default=0))
+            for k, n in parts:
+                polynomial[-1 - n] += k
+            out.append(polynomial)
+        return out
+
+    def _in_balls(self) -> list[tuple[Any, Any, Any]]:
+        """Return (theta, p, p') of all terms in balls of the present precision."""
+        from flint import acb_poly, arb, ctx
+
+        if ctx.prec not in self._balls:
+            polynomials = [(arb(theta), acb_poly(p)) for theta, p in self.terms.items()]
+            self._balls[ctx.prec] = [(theta, p, p.derivative()) for theta, p in polynomials]
+        return self._balls[ctx.prec]
+
     def ball(self, w: Any) -> tuple[Any, Any]:
         """Return F and dF/dw in balls."""
-        from flint import acb, acb_poly, arb
+        from flint import acb
 
         s = acb(0, w)
         value, slope = acb(0), acb(0)
-        for theta, p in self.terms.items():
-            e, inner = (-s * arb(theta)).exp(), acb_poly(p)
-            p_at_s = inner(s)
+        for theta, p, derivative in self._in_balls():
+            e, p_at_s = (-s * theta).exp(), p(s)
             value += p_at_s * e
-            slope += (inner.derivative()(s) - p_at_s * arb(theta)) * e
+            slope += (derivative(s) - p_at_s * theta) * e
         return value, acb(0, 1) * slope
 
 
@@ -282,14 +304,24 @@ class Bounded:
 
     def errors(self, low: Real, omega: Real) -> Real3:
         """Return bounds on the fourth derivative on pieces, on rounding in floating point, and on the terms."""
-        m0, m1 = self.f0.bounds_between(low, omega), self.f1.bounds_between(low, omega)
-        if self.form is phase:
-            fourth = sum(comb(4, i) * m0[i] * m1[4 - i] for i in range(5))
-        else:
-            fourth = sum(comb(4, i) * m[i] * m[4 - i] for i in range(5) for m in (m0, m1))
+        fourth = self._fourth_derivative(self.f0.bounds_between(low, omega), self.f1.bounds_between(low, omega))
         size = self.form.products(self.f0.bounds(omega)[0], self.f1.bounds(omega)[0])
         (a, b), (c, d) = self.f0.rounding, self.f1.rounding
         return np.asarray(fourth), np.asarray(2.0 * (a + c + (b + d) * omega) * size), np.asarray(size)
+
+    def _fourth_derivative(self, m0: Any, m1: Any) -> Any:
+        """Return a bound on the fourth derivative of the form from those of the sums and their derivatives."""
+        if self.form is phase:
+            return sum(comb(4, i) * m0[i] * m1[4 - i] for i in range(5))
+        return sum(comb(4, i) * m[i] * m[4 - i] for i in range(5) for m in (m0, m1))
+
+    def fourth(self, low: float, high: float) -> float:
+        """Return the bound on the fourth derivative of `errors` on one piece."""
+        first, second = self.f0.bound_polynomials, self.f1.bound_polynomials
+        if first is None or second is None:
+            return float(self.errors(np.array([low]), np.array([high]))[0][0])
+        m0, m1 = ([_horner(p, high) for p in every] for every in (first, second))
+        return float(self._fourth_derivative(m0, m1))
 
     def ball(self, w: Any) -> tuple[Any, Any]:
         """Return the form and its derivative in balls."""
@@ -299,16 +331,20 @@ class Bounded:
         return self.form.balls(*self.f0.ball(w), *self.f1.ball(w))
 
 
+def _horner(polynomial: list[float], x: float) -> float:
+    """Return the value of a polynomial, highest powers first."""
+    value = 0.0
+    for coefficient in polynomial:
+        value = value * x + coefficient
+    return value
+
+
 def _piece(bound: Bounded, low: Any, high: Any, a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[bool, bool]:
     """Return whether a form has no zero on a piece, and whether it is monotone there."""
     from flint import arb
 
     h = high - low
-    error = (
-        arb(float(bound.errors(np.array([float(low)]), np.array([float(high) * (1.0 + 1e-12)]))[0][0]) * (1.0 + 1e-9))
-        * h**4
-        / 384
-    )
+    error = arb(bound.fourth(float(low), float(high) * (1.0 + 1e-12)) * (1.0 + 1e-9)) * h**4 / 384
     bezier = [a[0], a[0] + h / 3 * a[1], b[0] - h / 3 * b[1], b[0]]
     apart = all(x > error for x in bezier) or all(x < -error for x in bezier)
     rise = [y - x for x, y in zip(bezier, bezier[1:], strict=False)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite, log, log1p, log10, pi, sqrt
+from math import inf, isfinite, log, log1p, log10, pi, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ecc._support.display import Displayed, Rows, frequency_text
 from ecc.errors import ConvergenceError
+from ecc.linear.bordered_loop import BorderedLoop
 from ecc.linear.characteristic import Complex, Real
 from ecc.linear.imaginary_axis import Pair
 from ecc.linear.systems import LinearSystem
@@ -117,7 +119,7 @@ def _crossings(w: Real, value: Complex, level: Real) -> list[tuple[float, comple
     ]
 
 
-def settled_beyond(pair: Pair, level: float) -> float:
+def settled_beyond(pair: Pair | BorderedLoop, level: float) -> float:
     """Return a frequency above which |L| < level, proven by absolute values.
 
     With A, E the sums of absolute values in the open system and D, G those of the difference to the closed one,
@@ -126,6 +128,8 @@ def settled_beyond(pair: Pair, level: float) -> float:
     """
     if pair.sampled:
         return pi
+    if isinstance(pair, BorderedLoop):
+        return _narrowed(lambda w: pair.is_below(level, w), pair.start)
     (base, neutral), (change, change_neutral) = (
         [part[0] for part in ch.moments(0.0)] for ch in (pair.low, pair.change)
     )
@@ -148,11 +152,17 @@ def settled_beyond(pair: Pair, level: float) -> float:
             bound = -np.log1p(-np.linalg.eigvals(ratio)).sum().real
         return bool(bound * (1.0 + 1e-9) + 1e-14 * np.abs(ratio).max() < log1p(allowed))
 
+    top = _narrowed(settled, start) if allowed > 0.0 else inf
+    return top if isfinite(top) else _settled_by_reach(pair, level)
+
+
+def _narrowed(settled: Callable[[float], bool], start: float) -> float:
+    """Return a frequency within 5 % of the lowest one at which the bound holds; inf if it is above 1e30 start."""
     high = start
-    while allowed > 0.0 and high < _MAX_FREQUENCY * start and not settled(high):
+    while high < _MAX_FREQUENCY * start and not settled(high):
         high *= 4.0
-    if not allowed > 0.0 or not settled(high):
-        return _settled_by_reach(pair, level)
+    if not settled(high):
+        return inf
     low = high / 4.0
     while settled(low):
         low /= 4.0

@@ -48,9 +48,8 @@ __all__ = [
 
 _OVERSAMPLING = 0.5  # rad of the fastest oscillation in a piece of the first mesh
 MAX_NODES = 1 << 18
-_MIN_SPEED = (
-    1e-7  # of a root that crosses, relative to frequency and gain: rounding may decide the direction of slower roots
-)
+# Speed of a root that crosses, relative to frequency and gain: rounding may decide the direction of slower roots.
+_MIN_SPEED = 1e-7
 _MAX_EXCHANGED = 2  # maximum number of differing rows or columns for which the difference is computed row by row
 
 
@@ -222,7 +221,7 @@ def pieces_to(band: float, top: float) -> int:
 
 
 def isolate(
-    pair: AxisPair, form: Callable[..., Real3], top: float, bound: Bounded | ProvenPair | None = None
+    pair: AxisPair, form: Callable[..., Real3], top: float, errors: Callable[[Real, Real], Real3] | None = None
 ) -> tuple[Real, ...]:
     """Return pieces of (0, top) with one zero each of a real function of the frequency, without zeros at 0 and pi.
 
@@ -234,15 +233,15 @@ def isolate(
         Function from F0, F0', F1, F1' to (value, derivative in w, size of its terms).
     top : float
         Highest frequency, rad/s or rad/step.
-    bound : Bounded or ProvenPair, optional
-        Proven bounds on the function.
+    errors : callable, optional
+        Function from the ends of pieces to proven bounds on the function, as `SumPair.errors`.
 
     Returns
     -------
     low, high : ndarray
-        Ends of the pieces, increasing. Without `bound`, two zeros closer than 1e-9 of their frequency may be missed.
+        Ends of the pieces, increasing. Without `errors`, two zeros closer than 1e-9 of their frequency may be missed.
     low, high : ndarray
-        With `bound` only: ends of the pieces undecided due to rounding, for `ecc.linear.exact_pair.resolve`.
+        With `errors` only: ends of the pieces undecided due to rounding, for `ecc.linear.exact_pair.resolve`.
 
     Raises
     ------
@@ -251,7 +250,7 @@ def isolate(
 
     Notes
     -----
-    On each piece the function is its cubic Hermite interpolant up to an error that is proven by `bound`, or estimated
+    On each piece the function is its cubic Hermite interpolant up to an error that is proven by `errors`, or estimated
     from the longest delay. A piece is done if the Bezier form has one sign, or is monotone. Other pieces are halved.
     """
     band, order = pair.band, pair.order
@@ -279,19 +278,19 @@ def isolate(
     doubtful: list[Real] = [np.zeros((2, 0))]
     for depth in range(60):
         h = high[0] - low[0]
-        if bound is None:
+        if errors is None:
             rate = band + 2.0 * order / high[0]
             error = (h * rate) ** 4 / 256.0 * np.maximum(low[3], high[3])
             noise = np.zeros_like(h)
         else:
-            fourth, noise, _ = bound.errors(low[0], high[0])
+            fourth, noise, _ = errors(low[0], high[0])
             error = h**4 / 384.0 * fourth
         bezier = np.stack([low[1], low[1] + h / 3.0 * low[2], high[1] - h / 3.0 * high[2], high[1]])
         apart = (bezier.min(axis=0) > error + noise) | (bezier.max(axis=0) < -error - noise)
         rise = np.diff(bezier, axis=0)
         steep = 1.1 * error + 2.0 * noise
         monotone = (rise.min(axis=0) > steep) | (rise.max(axis=0) < -steep)
-        if bound is None:
+        if errors is None:
             tiny = h <= 1e-9 * high[0]
             lost = np.zeros_like(tiny)
         else:
@@ -316,7 +315,7 @@ def isolate(
         by = np.argsort(low)
         return low[by], high[by]
 
-    return sorted_pieces(isolated) if bound is None else (*sorted_pieces(isolated), *sorted_pieces(doubtful))
+    return sorted_pieces(isolated) if errors is None else (*sorted_pieces(isolated), *sorted_pieces(doubtful))
 
 
 def refine(pair: AxisPair, form: Callable[..., Real3], low: Real, high: Real) -> Real:
@@ -402,7 +401,7 @@ def boundary_crossings(pair: AxisPair, top: float) -> list[Crossing]:
     out = _at_ends(pair)
     if top > 0.0:
         if not isinstance(pair, Pair):
-            low, high, *doubtful = isolate(pair, _phase, top, pair)
+            low, high, *doubtful = isolate(pair, _phase, top, pair.errors)
             rises = _phase(*pair.at(low))[0] <= 0.0
             gains, omega, change = _gains(pair, refine(pair, _phase, low, high), rises)
             out += pair.doubtful_crossings(*doubtful)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import Displayed
@@ -231,6 +230,8 @@ def _continuous_branches(cut: Cut, t: Real, radius: float) -> tuple[Real, Comple
 
 def _matched(values: Complex) -> Complex:
     """Return columns reordered from row to row so that branches move as little as possible."""
+    from scipy.optimize import linear_sum_assignment
+
     if values.shape[1] == 1:
         return values
     out = values.copy()

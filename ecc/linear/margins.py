@@ -11,16 +11,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, isfinite, isnan, nan, pi
+from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from numpy.typing import NDArray
 
 from ecc._support.display import Displayed, Rows, frequency_text, quantity_text
+from ecc.linear.bordered_loop import BorderedLoop, bordered_loop
 from ecc.linear.characteristic import Complex, Real
 from ecc.linear.coupled_loops import along_loci, loops_cut
+from ecc.linear.exact_pair import MAX_STATES
 from ecc.linear.frequency_response import settled_beyond
 from ecc.linear.imaginary_axis import Pair, Real3, boundary_crossings, isolate, refine
-from ecc.linear.systems import LinearSystem, components, reachable
+from ecc.linear.systems import LinearSystem
 
 __all__ = ["Margins", "margins"]
 
@@ -155,26 +158,15 @@ def margins(system: LinearSystem) -> Margins:
     `characteristic_loci`, with gains up to 50 in continuous time; the gain margin of a stable loop is compared with
     counts of roots on both sides.
 
+    With more than eight states, a single loop that is cut where flows share few signals (a link with flows of different
+    RTTs) is computed by the small matrix of `ecc.linear.bordered`; crossings of |L| = 1 are then proven complete, too.
+
     Examples
     --------
     >>> DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0])).margins().gain_margin  # pi/2
     1.5707963267948966
     """
-    opened = system._opened()
-    known: dict[tuple[bytes, ...], Margins | None] = {}
-    results: list[Margins] = []
-    for states in components(reachable(system._pattern | opened._pattern)):
-        loop, cut = system._part(states), opened._part(states)
-        key = tuple(
-            array.tobytes()
-            for terms in (loop.terms(), cut.terms())
-            for array in (terms.constant, terms.delays, terms.slope, terms.slope_delays)
-        )
-        if key not in known:
-            object.__setattr__(loop, "opened", cut)
-            known[key] = _of_loop(loop)
-        result = known[key]
-        results += [] if result is None else [result]
+    results = _of_groups(system)
     total = Margins(system.is_stable, inf, 0.0, inf, inf, 1.0, nan, nan, nan, nan, nan)
     for name, frequency, worst in _WORST if results else ():
         loop_margins = worst(results, key=lambda m: getattr(m, name))  # noqa: B023
@@ -182,22 +174,72 @@ def margins(system: LinearSystem) -> Margins:
     coupled = max((result.coupled for result in results), default=1)
     loops = tuple(results) if len(results) > 1 else ()
     sampled, dt = system.sampling
-    return replace(total, coupled=coupled, loops=loops, notes=opened.notes, sampled=sampled, dt=dt)
+    return replace(total, coupled=coupled, loops=loops, notes=system._opened().notes, sampled=sampled, dt=dt)
+
+
+def _of_groups(system: LinearSystem) -> list[Margins]:
+    """Return the margins of each group of states that affect each other, for groups in which a loop is opened."""
+    known: dict[tuple[bytes, ...], Margins | None] = {}
+    results: list[Margins] = []
+    for loop in system._cut_groups():
+        key = tuple(array.tobytes() for part in (loop, loop._opened()) for array in _coefficients(part))
+        if key not in known:
+            known[key] = _of_loop(loop)
+        results += [result] if (result := known[key]) is not None else []
+    return results
+
+
+def _coefficients(system: LinearSystem) -> tuple[NDArray[Any], ...]:
+    """Return the arrays that determine a system."""
+    entries = system._entries
+    if entries is not None:
+        return entries.row, entries.column, entries.delay, entries.value
+    terms = system.terms()
+    return terms.constant, terms.delays, terms.slope, terms.slope_delays
+
+
+def _of_border(system: LinearSystem, pair: BorderedLoop) -> Margins:
+    """Return the margins of a loop opened in the border; the crossings of |L| = 1 are proven like those of gains."""
+    low, high, *doubtful = isolate(pair, _modulus, settled_beyond(pair, 1.0), pair.modulus_errors)
+    touching = 0.5 * (doubtful[0] + doubtful[1])  # |L| = 1 to rounding
+    omega = np.sort(np.concatenate([refine(pair, _modulus, low, high), touching]))
+    return _of_crossings(system, pair, omega)
 
 
 def _of_loop(system: LinearSystem) -> Margins | None:
     """Return the margins of states that affect each other; None if no loop is opened."""
+    opened = system._opened()
+    if system._entries is not None and opened._entries is not None and system.size > MAX_STATES:
+        bordered = bordered_loop(opened._entries, system._entries)
+        if bordered is not None and bordered.number == 1:
+            return _of_border(system, bordered)
     coupled = loops_cut(system)
     if coupled == 0:
         return None
-    if coupled == 1:
-        opened = system._opened()
-        pair = Pair(opened.terms(), system.terms(), 1.0, system._leading_determinant / opened._leading_determinant)
-        omega = refine(pair, _modulus, *isolate(pair, _modulus, settled_beyond(pair, 1.0)))
-        f0, _, f1, _ = pair.at(omega)
-        response, (above, below), closest = f1 / f0, _gains(pair), _closest(pair, settled_beyond(pair, 0.05))
-    else:
+    if coupled > 1:
         (above, below), (omega, response), closest = along_loci(system)
+        return _of_points(system, omega, response, above, below, closest, coupled)
+    pair = Pair(opened.terms(), system.terms(), 1.0, system._leading_determinant / opened._leading_determinant)
+    return _of_crossings(system, pair, refine(pair, _modulus, *isolate(pair, _modulus, settled_beyond(pair, 1.0))))
+
+
+def _of_crossings(system: LinearSystem, pair: Pair | BorderedLoop, omega: Real) -> Margins:
+    """Return the margins of a single loop with |L| = 1 at frequencies."""
+    f0, _, f1, _ = pair.at(omega)
+    above, below = _gains(pair)
+    return _of_points(system, omega, f1 / f0, above, below, _closest(pair, settled_beyond(pair, 0.05)), 1)
+
+
+def _of_points(
+    system: LinearSystem,
+    omega: Real,
+    response: Complex,
+    above: tuple[float, float],
+    below: tuple[float, float],
+    closest: tuple[float, float],
+    coupled: int,
+) -> Margins:
+    """Return the margins from points with |L| = 1, and from gains and the smallest distance with their frequencies."""
     angle = np.angle(-response)
     lag = np.where(angle > 0.0, angle, angle + 2.0 * pi)
     with np.errstate(divide="ignore"):
@@ -223,7 +265,7 @@ def _of_loop(system: LinearSystem) -> Margins | None:
     )
 
 
-def _gains(pair: Pair) -> tuple[tuple[float, float], tuple[float, float]]:
+def _gains(pair: Pair | BorderedLoop) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return (gain, frequency) of the smallest gain > 1 and of the largest < 1 on the boundary."""
     first, top = settled_beyond(pair, 0.25), 0.0
     required = first
@@ -241,8 +283,9 @@ def _gains(pair: Pair) -> tuple[tuple[float, float], tuple[float, float]]:
     return smallest, largest
 
 
-def _closest(pair: Pair, top: float) -> tuple[float, float]:
+def _closest(pair: Pair | BorderedLoop, top: float) -> tuple[float, float]:
     """Return the smallest |1 + L| and its frequency."""
+    from scipy.optimize import minimize_scalar
 
     def distance(omega: Real) -> Real:
         f0, _, f1, _ = pair.at(omega)

@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import schur
-from scipy.optimize import minimize
 
 __all__ = ["Strong", "largest_radius", "strong"]
 
@@ -52,6 +50,8 @@ def _radius(matrices: Real, theta: Real) -> Real:
 
 def largest_radius(matrices: Real) -> tuple[float, Real]:
     """Return sup over theta of rho(sum_k M_k exp(j theta_k)) by search, a lower bound, and a theta that attains it."""
+    from scipy.optimize import minimize
+
     count, n = matrices.shape[:2]
     if count == 1 or n == 1:
         theta = np.where(matrices.sum(axis=(1, 2)) < 0.0, pi, 0.0) if n == 1 else np.zeros(1)
@@ -128,6 +128,8 @@ def strong(matrices: Real, constant: Real) -> Strong:
 
 def _by_triangles(matrices: Real, constant: Real) -> Strong:
     """Return the result by absolute values in a basis that makes a combination triangular: exact if all commute."""
+    from scipy.linalg import schur
+
     n = matrices.shape[1]
     weights = np.random.default_rng(1).uniform(0.5, 1.5, len(matrices))
     basis = schur(np.tensordot(weights, matrices, axes=1), output="complex")[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import pi
 
 import numpy as np
@@ -22,8 +23,27 @@ def newton_steps(value: Complex, slope: Complex) -> Complex:
     return np.where(np.isfinite(trace), step, 0.0)
 
 
-def newton(ch: Characteristic, starts: Complex) -> Complex:
-    """Return the distinct roots of det P that Newton's method reaches, upper half plane, rightmost first."""
+def newton(ch: Characteristic, starts: Complex, removable: Sequence[float] = ()) -> Complex:
+    """Return the distinct roots of det P that Newton's method reaches, upper half plane, rightmost first.
+
+    Parameters
+    ----------
+    ch : Characteristic
+        The characteristic matrix.
+    starts : complex ndarray
+        Starts, 1/s.
+    removable : sequence of float, optional
+        Roots by which det P is divided, repeated by their multiplicity, 1/s.
+    """
+
+    def steps(s: Complex, value: Complex, slope: Complex) -> Complex:
+        step = newton_steps(value, slope)
+        if not len(removable):
+            return step
+        with np.errstate(all="ignore"):
+            divided = step / (1.0 - step * (1.0 / (s[:, None] - np.asarray(removable))).sum(axis=1))
+        return np.where(np.isfinite(divided), divided, step)
+
     s = np.asarray(starts, dtype=np.complex128)
     s = s[np.isfinite(s)]
     lowest = -600.0 * ch.unit  # below it exp(-s tau) would overflow
@@ -35,7 +55,7 @@ def newton(ch: Characteristic, starts: Complex) -> Complex:
         value, slope = ch.evaluate(s)
         known = np.isfinite(value).all(axis=(1, 2))
         s, last, value, slope = s[known], last[known], value[known], slope[known]
-        step = newton_steps(value, slope)
+        step = steps(s, value, slope)
         size = np.abs(step)
         with np.errstate(all="ignore"):
             step *= np.minimum(1.0, (4.0 * ch.unit + 0.5 * np.abs(s)) / size)
@@ -46,7 +66,7 @@ def newton(ch: Characteristic, starts: Complex) -> Complex:
     if len(s):  # a multiple root: linear convergence until rounding of P dominates
         done.append(s[last <= ch.near(s, 1e-6)])
     roots = distinct(ch, np.concatenate(done) if done else np.zeros(0, complex))
-    step = newton_steps(*ch.evaluate(roots))  # the copy kept of equal roots may not be the best one
+    step = steps(roots, *ch.evaluate(roots))  # the copy kept of equal roots may not be the best one
     step = np.where(np.abs(step) <= ch.near(roots, 1e-9), step, 0.0)
     return np.where(pair_weights(ch, roots) == 1, roots - step.real, roots - step)
 

@@ -18,6 +18,7 @@ proven by Rouche's theorem on a disk around it.
 
 from __future__ import annotations
 
+from cmath import exp
 from collections.abc import Iterable, Sequence
 from functools import cached_property, reduce
 from math import inf, isfinite, log2, nan, pi
@@ -38,6 +39,11 @@ _MAX_PIECES = 3000
 _MAX_TERM_PIECES = 1 << 17  # terms times pieces, for one line in all precisions
 _MAX_STARTS = 96
 _MAX_INSIDE = 24  # number of pieces with a proven zero |z| < 1 after which the count is given up
+_ALL = -1  # stands for all terms instead of the number of a lap
+_MIN_TERMS = 4  # terms of an exponential on a piece, so that the remainder falls as the fourth power of its length
+_ERROR = 2.0**-32  # relative remainder of an exponential on a piece
+_SMALL_ERROR = 2.0**-10  # error of F relative to F above which exponentials have more terms
+_MARGIN = 1e-14  # floating point shows that a piece fails by this share of the sizes of all terms and their phases
 _TURNS = 16  # rad of the longest delay: minimum length of these pieces
 
 
@@ -104,6 +110,8 @@ class QuasiPolynomial:
         self.terms, self.ch, self.effort = terms, ch, effort
         self.spent = 0  # pieces of the last count
         self.pieces = 0  # pieces of the last line that was followed
+        self._balls: dict[tuple[int, int], list[tuple[Any, Any, float]]] = {}
+        self._exponentials: dict[tuple[int, int, int, int], Any] = {}
         self.root: complex | None = None  # the last root proven right of a line
         self.inside: list[tuple[float, complex]] = []  # frequencies at which F almost vanishes for a |z| < 1, and z
 
@@ -190,46 +198,124 @@ class QuasiPolynomial:
         finally:
             ctx.prec = before
 
+    def _in_balls(self, lap: int = _ALL) -> list[tuple[Any, Any, float]]:
+        """Return (theta, p, theta as a number) of all terms or of a lap, in balls of the present precision."""
+        from flint import acb_poly, arb, ctx
+
+        key = lap, ctx.prec
+        if key not in self._balls:
+            terms = self.terms if lap == _ALL else self.laps[lap]
+            self._balls[key] = [(arb(theta), acb_poly(p), float(arb(theta).upper())) for theta, p in terms.items()]
+        return self._balls[key]
+
     def _taylor(
-        self, s: Any, radius: Any, cut: float, min_terms: int = 1, terms: dict[Any, Any] | None = None
+        self, s: Any, radius: Any, cut: float, min_terms: int = 1, lap: int = _ALL, error: float = 0.0
     ) -> tuple[list[Any], Any]:
-        """Return coefficients of F(s + t) in t for |t| <= radius with remainders, and the modulus of fast terms."""
+        """Return coefficients of F(s + t) in t for |t| <= radius with remainders, and the modulus of fast terms.
+
+        Exponentials have so many terms that the remainder is below `error`, or below the precision, relative to them.
+        """
         from flint import acb, acb_poly, arb, ctx
 
-        total: list[Any] = []
-        fast = arb(0)
-        for theta, p in (self.terms if terms is None else terms).items():
-            lag = arb(theta)
-            coefficients = acb_poly(p)(acb_poly([s, 1])).coeffs()
+        total, fast, remainder = acb_poly(), arb(0), arb(0)
+        length, error, at = float(radius.upper()), max(error, 2.0**-ctx.prec), acb_poly([s, 1])
+        for i, (lag, p, theta) in enumerate(self._in_balls(lap)):
+            polynomial = p(at)
+            if theta == 0.0:
+                total += polynomial
+                continue
             weight = (-s * lag).exp()
-            size = sum((abs(c) * radius**i for i, c in enumerate(coefficients)), arb(0)) * abs(weight)
-            reach = lag * radius
-            remaining = float(reach.upper())
+            size = sum((abs(c) * radius**k for k, c in enumerate(polynomial.coeffs())), arb(0)) * abs(weight)
+            remaining = ratio = theta * length
             if not remaining <= cut:
                 fast += size.upper()  # along the line, |exp(-j x theta)| = 1
                 continue
-            if theta == 0:
-                product = [c * weight for c in coefficients]
-            else:
-                factor, series, ratio = weight, [weight], remaining
-                while (remaining > 2.0**-ctx.prec or len(series) < min_terms) and len(series) < 400:
-                    factor = factor * -lag / len(series)
-                    series.append(factor)
-                    remaining *= ratio / len(series)
-                product = (acb_poly(coefficients) * acb_poly(series)).coeffs()
-                n_terms = len(series)  # the remainder is bounded by reach^n_terms/n_terms! exp(reach)
-                error = (size * reach**n_terms / arb.fac_ui(n_terms) * reach.exp()).upper()
-                product[0] += acb(arb(0, error), arb(0, error))
-            total += [acb(0)] * (len(product) - len(total))
-            for i, c in enumerate(product):
-                total[i] += c
-        return total, fast
+            n_terms = 1
+            while (remaining > error or n_terms < min_terms) and n_terms < 400:
+                n_terms += 1
+                remaining *= ratio / n_terms
+            total += weight * polynomial * self._exponential(lap, i, n_terms)
+            reach = lag * radius  # the remainder is bounded by reach^n_terms/n_terms! exp(reach)
+            remainder += (size * reach**n_terms / arb.fac_ui(n_terms) * reach.exp()).upper()
+        coefficients = total.coeffs() or [acb(0)]
+        coefficients[0] += acb(arb(0, remainder), arb(0, remainder))
+        return coefficients, fast
+
+    def _exponential(self, lap: int, i: int, n_terms: int) -> Any:
+        """Return Taylor's polynomial of exp(-theta t) in t, with theta the delay of a term of a lap, in balls."""
+        from flint import acb, acb_poly, ctx
+
+        key = lap, i, n_terms, ctx.prec
+        if key not in self._exponentials:
+            lag = self._in_balls(lap)[i][0]
+            series = [acb(1)]
+            for n in range(1, n_terms):
+                series.append(series[-1] * -lag / n)
+            self._exponentials[key] = acb_poly(series)
+        return self._exponentials[key]
+
+    @cached_property
+    def _in_floats(self) -> list[list[tuple[float, list[float]]]]:
+        """Delays and coefficients, highest powers first, of the terms of each lap, and last of all terms."""
+        from flint import arb
+
+        return [
+            [(float(arb(theta)), [float(arb(c)) for c in reversed(p.coeffs())]) for theta, p in terms.items()]
+            for terms in (*self.laps, self.terms)
+        ]
+
+    def _sketch(self, s: complex, half: float, lap: int = _ALL) -> tuple[complex, complex, complex, float, float]:
+        """Return F, F' and F''/2 of the terms that are resolved, and the modulus of the others, in floats.
+
+        The last value is the sum of all moduli, each with the size of its phase, as the unit of rounding errors.
+        """
+        value = slope = curve = 0j
+        fast = size = 0.0
+        for theta, coefficients in self._in_floats[lap]:
+            p = d = c = 0j
+            for coefficient in coefficients:  # Horner's rule for p, p' and p''/2
+                c, d, p = c * s + d, d * s + p, p * s + coefficient
+            factor = exp(-s * theta)
+            size += abs(p * factor) * (1.0 + abs(s) * theta)  # the phase is rounded, too
+            if theta * half > 1.0:
+                fast += abs(p * factor)
+                continue
+            value += p * factor
+            slope += (d - theta * p) * factor
+            curve += (c - theta * d + 0.5 * theta * theta * p) * factor
+        return value, slope, curve, fast, size
+
+    def _fails_in_floats(self, s: complex, half: float) -> bool | None:
+        """Return whether all terms are resolved, if a piece certainly fails the test of `_turn`; None if it may pass.
+
+        The value and two derivatives in floating point decide, with a margin far above rounding. Nothing is proven by
+        them: the piece is halved.
+        """
+        value, slope, curve, fast, size = self._sketch(s, half)
+        level = abs(value)
+        turn = abs((value.conjugate() * slope).imag) / level if level > 0.0 else 0.0
+        fails = fast + half * (turn + half * abs(curve)) > 1.001 * level + _MARGIN * size
+        return fast == 0.0 if fails else None
+
+    def _laps_fail_in_floats(self, s: complex, half: float) -> bool:
+        """Return whether a piece certainly fails the test of `_turn_of_laps` for two laps, without a zero to note."""
+        longest = self.ch.longest
+        shrink = exp(-s.real * longest).real
+        (v0, d0, c0, fast0, size0), (v1, d1, c1, fast1, size1) = (self._sketch(s, half, lap) for lap in (0, 1))
+        if longest * half > _TURNS and abs(v0) <= 1.001 * shrink * abs(v1):
+            return False
+        moves = fast0 + half * (abs(d0) + half * abs(c0)) + shrink * (fast1 + half * (abs(d1) + half * abs(c1)))
+        return moves > 1.001 * abs(abs(v0) - shrink * abs(v1)) + _MARGIN * (size0 + shrink * size1)
 
     def _turn(self, line: Any, low: Any, high: Any, middle: Any, half: Any) -> tuple[Any, bool]:
         """Return the change of arg F over a piece, None if F may vanish there, and whether all terms were resolved."""
         from flint import acb, arb
 
-        series, fast = self._taylor(line + acb(0, middle), half, 1.0)
+        if (resolved := self._fails_in_floats(complex(float(line.real), float(middle)), float(half))) is not None:
+            return self._turn_of_laps(line, low, high, middle, half), resolved
+        series, fast = self._taylor(line + acb(0, middle), half, 1.0, _MIN_TERMS, error=_ERROR)
+        if not series[0].rad() < _SMALL_ERROR * abs(series[0]).mid():  # terms cancel, as near a multiple root
+            series, fast = self._taylor(line + acb(0, middle), half, 1.0, _MIN_TERMS)
         resolved = bool(fast == 0)
         size = abs(series[0])
         if not size > fast:
@@ -252,10 +338,12 @@ class QuasiPolynomial:
         tau = arb(self.ch.longest)
         if len(self.laps) < 2 or not tau * half > 1:
             return None
+        if len(self.laps) == 2 and self._laps_fail_in_floats(complex(float(line.real), float(middle)), float(half)):
+            return None
         shrink = (-line.real * tau).exp()  # |z| on the line
         center, variation = [], arb(0)
-        for k, lap in enumerate(self.laps):
-            series, fast = self._taylor(line + acb(0, middle), half, 1.0, terms=lap)
+        for k in range(len(self.laps)):
+            series, fast = self._taylor(line + acb(0, middle), half, 1.0, _MIN_TERMS, k, _ERROR)
             center.append((series[0] if series else acb(0)) * shrink**k)
             variation += shrink**k * (sum((abs(c) * half ** (i + 1) for i, c in enumerate(series[1:])), arb(0)) + fast)
         zeros = _zeros(center)
@@ -275,7 +363,7 @@ class QuasiPolynomial:
         ends = []
         for w in (low, high):
             s = line + acb(0, w)
-            values = [self._value(s, lap) * shrink**k for k, lap in enumerate(self.laps)]
+            values = [self._value(s, k) * shrink**k for k in range(len(self.laps))]
             z = (acb(0, -w) * tau).exp()
             ratio = sum((c * z**k for k, c in enumerate(values)), acb(0)) / values[0]
             at = _zeros(values)
@@ -288,11 +376,10 @@ class QuasiPolynomial:
             ends.append((u * values[0]).arg() + ratio.arg() + 2 * turns * arb.pi())
         return ends[1] - ends[0]
 
-    def _value(self, s: Any, terms: dict[Any, Any] | None = None) -> Any:
-        from flint import acb, acb_poly, arb
+    def _value(self, s: Any, lap: int = _ALL) -> Any:
+        from flint import acb
 
-        every = self.terms if terms is None else terms
-        return sum((acb_poly(p)(s) * (-s * arb(theta)).exp() for theta, p in every.items()), acb(0))
+        return sum((p(s) * (-s * lag).exp() for lag, p, _ in self._in_balls(lap)), acb(0))
 
     def count(self, line: float) -> tuple[int | None, int, int]:
         """Return the roots right of a line, None if not proven; a lower bound of their number; the precision used."""
@@ -370,6 +457,47 @@ class QuasiPolynomial:
         finally:
             ctx.prec = before
         return np.array(shared + simple, complex)
+
+    def roots_beside(self, root: float, multiplicity: int, radius: float) -> Complex | None:
+        """Return the other roots in a disk around a real root of known multiplicity, multiple ones repeated.
+
+        They are zeros of Taylor's polynomial of F(s)/(s - root)^multiplicity, polished by Newton's method, with
+        Im s >= 0. None if they cannot be distinguished.
+
+        Parameters
+        ----------
+        root : float
+            The known root, 1/s.
+        multiplicity : int
+            Its multiplicity.
+        radius : float
+            Radius of the disk, 1/s.
+        """
+        from flint import acb, arb, ctx
+
+        before = ctx.prec
+        try:
+            for ctx.prec in BITS[1:]:
+                series = self._taylor(acb(root), arb(radius), inf, multiplicity + 2)[0][multiplicity:]
+                zeros = _zeros([c.mid() for c in series])
+                if zeros is not None:
+                    break
+            else:
+                return None
+            out = []
+            for zero in zeros:
+                if not abs(zero) < radius or zero.imag < 0:
+                    continue
+                s = acb(root) + zero.mid()
+                for _ in range(3 if abs(zero) > 0 else 0):
+                    value, slope = self._taylor(s, arb(0), inf, 2)[0][:2]
+                    s = (s - value / (slope - value * multiplicity / (s - root))).mid()
+                if not s.is_finite():
+                    return None
+                out.append(complex(float(s.real), float(s.imag) if zero.imag > 0 else 0.0))
+        finally:
+            ctx.prec = before
+        return np.array(out, complex)
 
     def beyond(self, line: float, near: Iterable[float], bits: int) -> int:
         """Return how many roots right of the line are proven, 0 if none.
@@ -478,4 +606,4 @@ def _positive_roots(p: Any) -> int:
         signs = [v > 0 for v in values if v != 0]
         return sum(a != b for a, b in zip(signs, signs[1:], strict=False))
 
-    return changes([p[0] for p in chain]) - changes([p.leading_coefficient() for p in chain])
+    return changes([p[0] for p in chain]) - changes([p[p.degree()] for p in chain])

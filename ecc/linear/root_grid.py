@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from ecc._support.workers import thread_pool
 from ecc.linear.characteristic import Complex, Real, Terms
@@ -49,6 +48,8 @@ def expand(systems: Sequence[Terms]) -> list[tuple[Index, Expansion]] | None:
 
     Blocks without a root are left out. None for neutral systems, and if the expansion has too many terms.
     """
+    from scipy.sparse.csgraph import connected_components
+
     first = systems[0]
     if any(np.any(t.slope) for t in systems):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import exp, isfinite, pi
@@ -13,10 +14,11 @@ from numpy.typing import NDArray
 from ecc.errors import ConvergenceError
 from ecc.linear.argument_principle import Count, count_right
 from ecc.linear.characteristic import Characteristic, Complex, Real, fraction, inverse, longest_sum, product
+from ecc.linear.chebyshev import chebyshev_points, values_between
 from ecc.linear.newton_iteration import distinct, newton, pair_weights
 from ecc.linear.quasipolynomial import QuasiPolynomial
 
-__all__ = ["companion", "rightmost", "starts"]
+__all__ = ["companion", "noise", "rightmost", "starts"]
 
 NDArrayInt = NDArray[np.int64]
 
@@ -24,6 +26,8 @@ _CLOSE = (1e-8, 1e-3)
 """Distances, in units of ch.unit, from the k-th root to the line right of it; the second if the first is too costly."""
 _CONTINUUM = 1 << 12  # frequencies at which the continuum of roots due to long delays is sampled first
 _CONTINUUM_ENTRIES = 1 << 16  # matrix entries at these frequencies
+_EPS = float(np.finfo(np.float64).eps)
+_SIMPLE = 1e-6  # relative distance from a simple removable root at which roots are not accepted
 _NEAR = 1e-3  # relative to the distances between roots: closer roots may hide each other in floating point
 
 
@@ -56,18 +60,44 @@ def _from_line(count: Count, ch: Characteristic) -> Complex:
 
 
 class _KnownRoots:
-    """Roots known so far, with multiplicities if the counts require them."""
+    """Roots known so far, with multiplicities if the counts require them, without the removable ones.
 
-    def __init__(self, ch: Characteristic) -> None:
+    Floating point does not resolve roots in a disk about a removable root of multiplicity m. Those come from the exact
+    determinant, divided by the m-th power, if this is known.
+    """
+
+    def __init__(self, ch: Characteristic, removable: Sequence[float] = ()) -> None:
         self.ch = ch
-        self.roots: Complex = np.zeros(0, complex)
-        self.weights: NDArrayInt = np.zeros(0, int)
+        self.removable = Counter(removable)
+        self.disks = {root: noise(ch.unit, root, m) for root, m in self.removable.items()}
+        near = [self._near(root) for root, m in self.removable.items() if m > 1]
+        self.roots: Complex = distinct(ch, np.concatenate([np.zeros(0, complex), *near]))
+        self.weights: NDArrayInt = pair_weights(ch, self.roots)
         self.merged = False
+
+    def _near(self, removable: float) -> Complex:
+        exact = QuasiPolynomial.of(self.ch)
+        roots = None
+        if exact is not None:
+            roots = exact.roots_beside(removable, self.removable[removable], self.disks[removable])
+        return np.zeros(0, complex) if roots is None else roots
+
+    def count(self, sigma: float) -> Count:
+        """Return the count right of a line without the removable roots."""
+        return self.without(count_right(self.ch, sigma))
+
+    def without(self, count: Count) -> Count:
+        """Return a count less the number of removable roots."""
+        right = sum(m for root, m in self.removable.items() if root > count.sigma)
+        return replace(count, number=count.number - right) if count.number is not None and right else count
 
     def add(self, starts: Complex) -> bool:
         """Polish the starts; return whether a root was new."""
         before = len(self.roots)
-        joined = distinct(self.ch, np.concatenate([self.roots, newton(self.ch, starts)]))
+        new = newton(self.ch, starts, list(self.removable.elements()))
+        for root, radius in self.disks.items():
+            new = new[np.abs(new - root) > radius]
+        joined = distinct(self.ch, np.concatenate([self.roots, new]))
         if len(joined) == before:
             return False
         self.roots, self.merged = joined, False
@@ -97,6 +127,9 @@ class _KnownRoots:
         selected = self.roots.real > sigma - _NEAR * ch.unit
         centers = distinct(ch, self.roots[selected], _NEAR)
         radii = 4.0 * ch.near(centers, _NEAR)
+        for root, radius in self.disks.items():
+            apart = np.abs(centers - root) > radii + radius
+            centers, radii = centers[apart], radii[apart]
         outside = np.all(np.abs(self.roots[:, None] - centers) > radii, axis=1)
         out, weights = [self.roots[outside]], [self.weights[outside]]
         for i, (center, radius) in enumerate(zip(centers.tolist(), radii.tolist(), strict=True)):
@@ -120,14 +153,23 @@ class _KnownRoots:
         return int(self.weights[self.roots.real > sigma].sum())
 
 
-def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floors: Sequence[float]) -> Complex:
+def noise(unit: float, root: float, multiplicity: int) -> float:
+    """Return the distance from a multiple root within which floating point may displace it."""
+    return max(_SIMPLE, 4.0 * float(_EPS ** (1.0 / multiplicity))) * (unit + abs(root))
+
+
+def rightmost(
+    ch: Characteristic, k: int, starts: Iterable[Complex], floors: Sequence[float], removable: Sequence[float] = ()
+) -> Complex:
     """Return the k rightmost roots, pairs as (s, conj s), multiple ones repeated; fewer if no more exist.
+
+    Roots listed as `removable` are left out.
 
     Every line drawn is checked by a count: all roots that lie right of a floor and right of the last one returned by
     more than `_CLOSE` are in the list. The floors increase; the first one at which a count is affordable is used.
     Raises ConvergenceError if the search does not find all roots that a count shows.
     """
-    known = _KnownRoots(ch)
+    known = _KnownRoots(ch, removable)
     pending = iter(starts)
     if ch.sampled:
         k = min(k, int(longest_sum(ch)))
@@ -147,12 +189,12 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floors: Seq
             base = min(lowest, float(known.roots[-1].real) if len(known.roots) else 0.0)
             sigma, enough = max(base - drop, floor), False
             drop *= 2.0
-        count = count_right(ch, sigma)
+        count = known.count(sigma)
         tries = 0
         while count.number is None and not count.exhausted and tries < 8:
             tries += 1
             sigma += (0.37 * close if enough else 1e-3) * tries * ch.unit
-            count = count_right(ch, sigma)
+            count = known.count(sigma)
         if count.number is None:
             if ch.sampled and ch.size * ch.longest <= _SHORT:  # deep among other roots, or between two that almost tie
                 known.roots, known.weights = isolated(ch)
@@ -165,7 +207,7 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floors: Seq
             kth = known.kth(k)
             if exact is not None:
                 sigma = sigma if kth is None else max(kth + close * ch.unit, floor)
-                count = replace(count, number=exact.count(sigma)[0], sigma=sigma)
+                count = known.without(replace(count, number=exact.count(sigma)[0], sigma=sigma))
             if count.number is None:
                 if floors and sigma <= floor + 0.1 * (floors[0] - floor):
                     floor, *floors = floors
@@ -207,7 +249,7 @@ def _complete(ch: Characteristic, known: _KnownRoots, count: Count, pending: Ite
     missing = (count.number or 0) - known.right_of(low)
     while missing > 0 and high - low > 1e-12 * (abs(low) + ch.unit):
         middle = 0.5 * (low + high)
-        between = count_right(ch, middle)
+        between = known.count(middle)
         if known.add(_from_line(between, ch)):
             return
         number = between.number if between.number is not None else known.right_of(middle)
@@ -228,24 +270,9 @@ def _top(ch: Characteristic) -> float:
 def collocation(ch: Characteristic, order: int) -> Complex:
     """Return eigenvalues of the generator on Chebyshev points of [-longest delay, 0], order + 1 points per state."""
     n, span = ch.size, ch.longest
-    angle = pi * np.arange(order + 1) / order
-    x = np.cos(angle)
-    weight = np.ones(order + 1)
-    weight[[0, -1]] = 0.5
-    weight[1::2] *= -1.0
-    difference = x[:, None] - x[None, :] + np.eye(order + 1)
-    d = (weight[None, :] / weight[:, None]) / difference
-    np.fill_diagonal(d, 0.0)
-    np.fill_diagonal(d, -d.sum(axis=1))
+    x, weight, d = chebyshev_points(order)
     d *= 2.0 / span
-    at = 1.0 - 2.0 * ch.delays / span
-    gap = at[:, None] - x[None, :]
-    with np.errstate(all="ignore"):
-        basis = weight / gap
-        basis /= basis.sum(axis=1, keepdims=True)
-    hit, column = np.nonzero(gap == 0.0)
-    basis[hit] = 0.0
-    basis[hit, column] = 1.0
+    basis = values_between(x, weight, 1.0 - 2.0 * ch.delays / span)
     generator = np.kron(d, np.eye(n))
     first = -np.einsum("kj,kab->ajb", basis, ch.constant)
     if ch.slope is not None:

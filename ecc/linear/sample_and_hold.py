@@ -33,7 +33,7 @@ __all__ = ["Clock", "SampleAndHold", "Term", "common_unit"]
 _DEGREE = 4
 _SAME = 1e-9  # relative to a frame: times closer than this are equal up to rounding
 _MAX_TICKS = 1000  # ticks of all clocks in a frame
-_MAX_STATES = 1000  # of a recurrence: matrices of this size take seconds
+_MAX_STATES = 1000  # limit for a recurrence: matrices of this size take seconds
 
 
 class Term(NamedTuple):

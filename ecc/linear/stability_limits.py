@@ -359,14 +359,14 @@ class _Search:
             return self._alone(gains)
         self.begins = max([self.begins, *(scan.begins for scan in self.scans)])
         start, crossings, complete = _from(self.begins, claim)
+        exact = all(group.form is None or group.form.is_exact for group in groups)
         crossings, complete = [c for c in crossings if c.gain <= end], min(complete, end)
         if (
             end == 0.0
             or runs_negative(start, crossings)
-            or _contradicted(family, (start, crossings, complete), gains[0], self.begins)
+            or _contradicted(family, (start, crossings, complete), gains[0], self.begins, exact and not self.scans)
         ):
             return self._alone(gains)
-        exact = all(group.form is None or group.form.is_exact for group in groups)
         self.complete = min([complete if exact else self.begins, *(scan.complete for scan in self.scans)])
         ranges = _stable_ranges(start, crossings, complete, self.begins) if start > 0 else ()
         if lost_at(start, crossings) is not None or ranges:
@@ -470,14 +470,17 @@ def _agreement(
     return end, True, begins
 
 
-def _contradicted(family: Family, claim: Found, lowest: float, begins: float) -> bool:
-    """Return whether counts of members near the ends of the stable ranges, or inside these, contradict the claim."""
+def _contradicted(family: Family, claim: Found, lowest: float, begins: float, proven: bool) -> bool:
+    """Return whether counts of members near the ends of the stable ranges, or inside these, contradict the claim.
+
+    Inside a range one count suffices if no crossing of the form is missing, by proof.
+    """
     start, crossings, end = claim
     ranges = _stable_ranges(*claim, begins)
     tests = [] if ranges or end < lowest else [(lowest, False)]
     gains = [begins, *(c.gain for c in crossings), end]
     for a, b in ranges if len(ranges) <= 2 * _COUNTED else (*ranges[:_COUNTED], *ranges[-_COUNTED:]):
-        tests += [(a + share * (b - a), True) for share in (0.1, 0.5, 0.9)]
+        tests += [(a + share * (b - a), True) for share in ((0.5,) if proven else (0.1, 0.5, 0.9))]
         for edge, sign in ((a if a > begins else 0.0, 1.0), (b, -1.0)):
             near = [_DISTANCE * edge, *(0.25 * abs(g - edge) for g in gains if g != edge)]
             if edge > 0.0:

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import fsum, isfinite
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,12 +20,39 @@ from ecc.linear.bordered import MAX_DENSE, Bordered, Entries, dense, dense_bytes
 from ecc.linear.certificate import Certificate, certify_blocks, counted, decide
 from ecc.linear.characteristic import Characteristic, Complex, Rational, Real, Terms, align
 from ecc.linear.exact_pair import MAX_STATES
+from ecc.linear.quasipolynomial import QuasiPolynomial
+from ecc.linear.removable import roots_without
 from ecc.linear.rootfinding import rightmost, starts
 from ecc.linear.switched import Switched
 
 MAX_EFFORT = 1e6
 
-__all__ = ["LinearSystem", "certify", "components", "read_delays", "read_matrices", "read_notes", "reachable"]
+__all__ = [
+    "LinearSystem",
+    "certify",
+    "check_line",
+    "components",
+    "read_delays",
+    "read_matrices",
+    "read_notes",
+    "reachable",
+]
+
+
+def check_line(line: float, effort: float) -> None:
+    """Refuse a line or an effort of a proof outside its range.
+
+    Parameters
+    ----------
+    line : float
+        Line, finite.
+    effort : float
+        Multiple of the default limits on work, > 0 and at most 1e6.
+    """
+    if not isfinite(line):
+        raise ValueError(f"line must be finite, got {shown(line)}")
+    if not 0.0 < effort <= MAX_EFFORT:
+        raise ValueError(f"effort must be > 0 and at most {MAX_EFFORT:g}, got {shown(effort)}")
 
 
 def _items(value: Any, label: str) -> Any:
@@ -131,7 +158,7 @@ def rational_sums(matrices: Real, delays: Real, sign: int = 1) -> Rational:
     n = matrices.shape[1]
     out: Rational = {}
     for matrix, delay in zip(matrices, delays.tolist(), strict=True):
-        rational = fmpq_mat(n, n, [sign * fmpq(*float(x).as_integer_ratio()) for x in matrix.ravel()])
+        rational = fmpq_mat(n, n, [sign * fmpq(*x.as_integer_ratio()) for x in matrix.ravel()])
         out[delay] = out[delay] + rational if delay in out else rational
     return out
 
@@ -171,6 +198,7 @@ class LinearSystem(metaclass=ABCMeta):
     delays: Real
     opened: Self | None
     _own_notes: tuple[str, ...]
+    _removable: ClassVar[tuple[float, ...]] = ()  # see `ecc.linear.removable`
     _given: tuple[Real, ...] | None
     """Matrices and delays as passed to the constructor, if adding up those of equal delay has to round."""
 
@@ -234,6 +262,15 @@ class LinearSystem(metaclass=ABCMeta):
         """Entries that are nonzero at some delay."""
         return np.asarray(np.any(self.matrices != 0.0, axis=0))
 
+    def _cut_groups(self) -> list[Self]:
+        """Return the system of each group of states that affect each other, with the opened one of the same states."""
+        opened, out = self._opened(), []
+        for states in components(reachable(self._pattern | opened._pattern)):
+            part = self._part(states)
+            object.__setattr__(part, "opened", opened._part(states))
+            out.append(part)
+        return out
+
     @cached_property
     def blocks(self) -> tuple[tuple[Self, int], ...]:
         """The systems with determinants that multiply to det Delta, and the multiplicity of each."""
@@ -256,7 +293,13 @@ class LinearSystem(metaclass=ABCMeta):
         return ch if unrounded is None else replace(ch, unrounded=unrounded)
 
     def _given_bytes(self) -> bytes:
-        return b"" if self._given is None else b"".join(part.tobytes() for part in self._given)
+        return (
+            b""
+            if self._given is None
+            else b"".join(
+                repr(part.tolist()).encode() if part.dtype == object else part.tobytes() for part in self._given
+            )
+        )
 
     @abstractmethod
     def _unrounded(self) -> Callable[[], tuple[Rational, Rational]] | None:
@@ -468,7 +511,7 @@ class LinearSystem(metaclass=ABCMeta):
         for part, multiplicity in self.blocks:
             ch = part.characteristic_matrix
             if not ch.sampled or len(ch.delays):
-                root_lists += [rightmost(ch, int(k), starts(ch, int(k)), part._floors)] * multiplicity
+                root_lists += [_rightmost_of(ch, int(k), part._floors, part._removable)] * multiplicity
         if len(root_lists) == 1:
             return root_lists[0]
         s = np.concatenate([*root_lists, np.zeros(0, complex)])
@@ -484,10 +527,7 @@ class LinearSystem(metaclass=ABCMeta):
         effort : float, optional
             Multiple (> 0) of the default limits on work, beyond which the count is undecided.
         """
-        if not isfinite(line):
-            raise ValueError(f"line must be finite, got {shown(line)}")
-        if not 0.0 < effort <= MAX_EFFORT:
-            raise ValueError(f"effort must be > 0 and at most {MAX_EFFORT:g}, got {shown(effort)}")
+        check_line(line, effort)
         return certify_blocks(
             [(part.characteristic_matrix, multiplicity) for part, multiplicity in self.blocks], line, effort
         )
@@ -510,6 +550,27 @@ class LinearSystem(metaclass=ABCMeta):
 
     def _repr_html_(self) -> str:
         return html_table(f"{type(self).__name__}, {self.verdict}", self._describe(), self.notes)
+
+
+def _rightmost_of(ch: Characteristic, k: int, floors: Sequence[float], removable: Sequence[float]) -> Complex:
+    """Return the k rightmost roots; those of a polynomial if delays cancel in the determinant (Smith predictor)."""
+    if ch.longest > 0.0 and not ch.sampled and _may_cancel(ch):
+        exact = QuasiPolynomial.of(ch)
+        if exact is not None and len(exact.terms) == 1:
+            known = next(iter(exact.terms.values())).complex_roots()
+            roots = np.array([complex(root) for root, multiplicity in known for _ in range(multiplicity)], complex)
+            roots = roots[np.lexsort((-roots.imag, np.abs(roots.imag), -roots.real))]
+            return roots_without(roots, removable, ch.unit)[:k]
+    return rightmost(ch, k, starts(ch, k + len(removable)), floors, removable)
+
+
+def _may_cancel(ch: Characteristic) -> bool:
+    """Return whether the determinant is the same, up to rounding, for two values of its exponentials."""
+    s = 1.3 * ch.unit
+    rows = ch.constant if ch.slope is None else ch.constant + s * ch.slope
+    weights = np.exp(-np.array([[0.3], [0.7]]) * ch.unit * ch.delays)
+    first, second = np.linalg.det(s * np.eye(ch.size) + np.tensordot(weights, rows, axes=1))
+    return bool(abs(first - second) <= 1e-9 * max(abs(first), abs(second)))
 
 
 @check_arguments

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,10 @@ from ecc.linear import DelaySystem, stability_limit
 from ecc.linear.affine_family import Affine
 from ecc.linear.bordered import Bordered, Entries, dense, partition, unstable_roots
 from ecc.linear.bordered_family import BorderedAffine
+from ecc.linear.bordered_loop import bordered_loop
 from ecc.linear.certificate import unstable
+from ecc.linear.frequency_response import settled_beyond
+from ecc.linear.loci import return_ratio
 from ecc.models import XCP
 from ecc.stability import gains
 
@@ -105,6 +110,34 @@ def test_a_count_ends_within_its_effort() -> None:
         unstable_roots(bordered(star(np.random.default_rng(0), 5, 1)), work=100.0)
 
 
+def test_couplings_that_are_in_no_cycle_take_no_effort() -> None:
+    """In block 0, state 1 acts on state 0 alone, and nothing acts on state 1: det P does not depend on this action."""
+    entries = star(np.random.default_rng(1), 5, 2)
+    is_cut = (entries.column == 1) & (entries.row != 0) & (entries.row != 1)
+    is_cut |= (entries.row == 1) & (entries.column != 1)
+    tops, counts = [], []
+    for coupling in (0.0, 1.0, 1e9):
+        value = np.where(is_cut, 0.0, entries.value)
+        value[(entries.row == 0) & (entries.column == 1)] = coupling
+        system = bordered(entries._replace(value=value))
+        tops.append(system.top)
+        counts.append(unstable_roots(system))
+    assert tops[1:] == [tops[0]] * 2 and counts[1:] == [counts[0]] * 2
+
+
+@pytest.mark.parametrize("block", [1, 2])
+def test_couplings_that_are_in_no_cycle_are_left_out(block: int) -> None:
+    """The signal acts on state 0, but no other state reads it."""
+    entries = star(np.random.default_rng(3), 5, block)
+    is_read = (entries.column == 0) & (entries.row != 0)
+    driven = (entries.row == 0) & (entries.column == entries.n_states)
+    entries = entries._replace(value=np.where(is_read, 0.0, np.where(driven, 1e9, entries.value)))
+    kept = bordered(entries).entries.value
+    assert driven.any() and not kept[driven].any()
+    inside = (entries.row > 0) & (entries.column > 0) & (entries.value != 0.0)
+    assert kept[inside].any()
+
+
 def test_dense_couplings_have_no_border() -> None:
     row, column = np.indices((20, 20)).reshape(2, -1)
     value = np.random.default_rng(0).normal(size=400)
@@ -158,6 +191,7 @@ def test_xcp_with_ten_rtts_agrees_with_the_full_matrices() -> None:
     assert limit.complete_to == limit.searched_to > limit.crossings[0].gain
 
 
+@pytest.mark.slow
 def test_a_thousand_rtts_need_no_full_matrices() -> None:
     network = ecc.Network.dumbbell("1 Gb/s", np.linspace(0.02, 0.2, 1000).tolist())
     system = ecc.linearize(XCP(), network)
@@ -169,11 +203,117 @@ def test_a_thousand_rtts_need_no_full_matrices() -> None:
     assert repr(system).startswith("<DelaySystem states: 1001, signals: 1, delays of entries: 0 s to 200 ms>")
     analysis = ecc.stability.analyze(XCP(), network, times=["continuous"])
     (model,) = analysis.models
-    assert model.verdict == "stable" and model.interval is not None and model.margins is None
-    assert any(note.startswith("no margins: the matrices of 1001 states") for note in model.notes)
+    assert model.verdict == "stable" and model.interval is not None and model.margins is not None
+    coarse = ecc.linearize(XCP(), ecc.Network.dumbbell("1 Gb/s", np.linspace(0.02, 0.2, 500).tolist())).margins()
+    assert model.margins.gain_margin == pytest.approx(coarse.gain_margin, rel=1e-3)
+    assert model.margins.phase_margin == pytest.approx(coarse.phase_margin, rel=1e-3)
     limit = gains.critical_gain(XCP(), network, "alpha")
     assert limit.complete_to == limit.searched_to
     (crossing,) = limit.crossings
     assert crossing.gain == pytest.approx(0.2537, rel=1e-3)
     below, above = (ecc.linearize(with_parameter(XCP(), "alpha", g), network).verdict for g in (0.2536, 0.2538))
     assert (below, above) == ("unstable", "stable")
+
+
+def _opened_at_routers(entries: Entries) -> Entries:
+    """Return a star whose blocks do not receive the queue, and half of the signal."""
+    n = entries.n_states
+    to_flows = entries.row < n - 1
+    share = np.where(entries.column == n, 0.5, np.where(entries.column == n - 1, 0.0, 1.0))
+    return entries._replace(value=entries.value * np.where(to_flows, share, 1.0))
+
+
+def _with_full_matrices(closed: Entries, opened: Entries) -> DelaySystem:
+    system = DelaySystem(*dense(closed), opened=DelaySystem(*dense(opened)))
+    system.__dict__["_entries"] = None
+    return system
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("block", [1, 2])
+def test_margins_are_those_of_the_full_matrices(seed: int, block: int) -> None:
+    """Flows with different delays respond to one sum of signal and queue: a single loop in two columns."""
+    entries = star(np.random.default_rng(70 * block + seed), 10 // block, block, gain=0.7)
+    n = entries.n_states
+    for row in np.unique(entries.row[entries.column == n]).tolist():
+        to_queue = (entries.row == row) & (entries.column == n - 1)
+        to_signal = (entries.row == row) & (entries.column == n)
+        entries.value[to_queue] = 0.3 * entries.value[to_signal]
+    opened = _opened_at_routers(entries)
+    opened.value[(opened.row < n - 1) & (opened.column == n)] = 0.0
+    system = DelaySystem._of_entries(entries, opened=DelaySystem._of_entries(opened, opened=None))
+    ours, full = system.margins(), _with_full_matrices(entries, opened).margins()
+    assert isfinite(full.gain_margin)
+    for name in ("gain_margin", "gain_reduction", "phase_margin", "delay_margin", "modulus_margin", "gain_frequency"):
+        assert getattr(ours, name) == pytest.approx(getattr(full, name), rel=1e-8), name
+    pair = bordered_loop(opened, entries)
+    assert pair is not None
+    omega = np.array([0.2, 1.7, 9.0])
+    f0, _, f1, _ = pair.at(omega)
+    np.testing.assert_allclose(f1 / f0, system.open_loop(1j * omega), rtol=1e-9)
+
+
+@pytest.mark.parametrize("level", [1.0, 0.05])
+def test_no_loop_gain_exceeds_its_bound(level: float) -> None:
+    entries = star(np.random.default_rng(3), 9, 1)
+    opened = _opened_at_routers(entries)
+    pair = bordered_loop(opened, entries)
+    assert pair is not None
+    top = settled_beyond(pair, level)
+    f0, _, f1, _ = pair.at(top * np.geomspace(1.0, 1e3, 4000))
+    assert np.abs(f1 / f0).max() < level
+    assert not pair.is_below(level, 1e-3 * top)
+
+
+def test_loops_that_act_on_each_other_are_counted() -> None:
+    """Two stars, the flows of each of which pass the link of the other."""
+    stars = [star(np.random.default_rng(seed), 5, 1, gain=0.4) for seed in (8, 9)]
+    n = stars[0].n_states
+    parts = []
+    for number, part in enumerate(stars):
+        place = np.append(np.arange(n) + number * n, 2 * n + number)
+        parts.append((place[part.row], place[part.column], part.delay, part.value))
+        parts.append((np.array([2 * n + 1 - number]), np.array([number * n]), np.array([0.2]), np.array([0.5])))
+    row, column, delay, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+    closed = Entries(row, column, delay, value, 2 * n, 2)
+    opened = closed._replace(value=np.where(column >= 2 * n, 0.0, value))
+    pair = bordered_loop(opened, closed)
+    assert pair is not None
+    assert pair.number == 2
+    system = DelaySystem._of_entries(closed, opened=DelaySystem._of_entries(opened, opened=None))
+    eigenvalues = np.sort_complex(np.linalg.eigvals(pair.ratio(np.array([1.3])))[0])
+    expected = np.linalg.eigvals(return_ratio(system, 1.3j))
+    largest = expected[np.argsort(-np.abs(expected))[:2]]
+    np.testing.assert_allclose(eigenvalues, np.sort_complex(largest), rtol=1e-9)
+
+
+def test_margins_of_many_rtts_are_where_gains_end() -> None:
+    network = ecc.Network.dumbbell("1 Gb/s", np.linspace(0.02, 0.2, 12).tolist())
+    system = ecc.linearize(XCP(), network)
+    margins = system.margins()
+    assert margins.gain_reduction == 0.0
+    for share, stable in ((0.999, True), (1.001, False)):
+        moved = system.with_gain(share * margins.gain_margin)
+        assert moved.is_stable is stable
+
+
+@pytest.mark.slow
+def test_margins_of_a_chain_of_two_links_are_the_worst_of_each() -> None:
+    """Flows of the first link pass the second, which limits others: one group of states acts on the other."""
+    links = [ecc.Link("1 Gb/s", "5 ms"), ecc.Link("0.8 Gb/s", "5 ms")]
+    flows = [ecc.Flow(route, access_delay=0.01 + 0.01 * i) for i in range(4) for route in ([0], [1], [0, 1])]
+    system = ecc.linearize(XCP(), ecc.Network(links, flows))
+    ours = system.margins()
+    plain = DelaySystem(system.matrices, system.delays, opened=DelaySystem(*_matrices(system.opened)))
+    plain.__dict__["_entries"] = None
+    full = plain.margins()
+    assert len(ours.loops) == len(full.loops) == 2
+    for a, b in zip(ours.loops, full.loops, strict=True):
+        assert a.gain_margin == pytest.approx(b.gain_margin, rel=1e-9)
+        assert a.delay_margin == pytest.approx(b.delay_margin, rel=1e-9)
+
+
+def _matrices(system: DelaySystem | None) -> tuple[np.ndarray, np.ndarray]:
+    assert system is not None
+    return system.matrices, system.delays

@@ -45,6 +45,7 @@ def test_a_line_left_of_zero_is_a_decay():
         cover_box(integral, slow, line=-0.27)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("height", [1.56, 1.6])
 def test_an_island_that_no_corner_shows(height):
     """Corners are far in the stable region; the middle is stable or not."""

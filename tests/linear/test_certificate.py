@@ -91,6 +91,7 @@ def test_certificate_says_what_it_covers():
     assert "ball" in proof.method
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3))
@@ -153,3 +154,19 @@ def test_roots_that_are_proven_are_counted_as_often_as_they_are():
     for constant, roots in ([-5.0, 2.0], 2), ([-1.0, 2.0], 2), ([4.0, 0.0], 1):
         system = DelaySystem([[[0.0, 1.0], constant]], [0.0])
         assert QuasiPolynomial.of(system.characteristic_matrix).beyond(0.0, [0.0, 2.0], 96) == roots
+
+
+@pytest.mark.parametrize("longest", [1.0, 300.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_pieces_that_fail_in_floats_fail_in_balls(seed, longest):
+    """Floating point only spares a test in balls: without it, every count and every piece is the same."""
+    rng = np.random.default_rng(seed)
+    delays = np.append(rng.uniform(0.001, 0.1, 2), longest)
+    gains = np.append(-rng.uniform(5.0, 20.0, 2), rng.uniform(2.0, 8.0)) / longest
+    system = DelaySystem(gains[:, None, None] * np.array([[1.0, 0.3], [0.2, 0.7]]), delays)
+    fast, plain = (QuasiPolynomial.of(system.characteristic_matrix) for _ in range(2))
+    plain._fails_in_floats = lambda s, half: None
+    plain._laps_fail_in_floats = lambda s, half: False
+    assert fast.count(0.0) == plain.count(0.0)
+    assert fast.pieces == plain.pieces > 1
+    assert fast.inside == plain.inside

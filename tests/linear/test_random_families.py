@@ -155,6 +155,7 @@ def contradiction(family):
     return "", loss.value < inf and loss.certified is None
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @pytest.mark.parametrize("kind", KINDS)
 @quick_or(100, 1)

@@ -185,7 +185,7 @@ def test_k_is_checked():
 def test_missing_roots_raise_with_what_was_found(monkeypatch):
     from ecc.linear import rootfinding
 
-    monkeypatch.setattr(rootfinding, "newton", lambda ch, starts: np.zeros(0, complex))
+    monkeypatch.setattr(rootfinding, "newton", lambda ch, starts, removable: np.zeros(0, complex))
     with pytest.raises(ConvergenceError, match="roots lie right of .* 0 found") as caught:
         DelaySystem([-1.0], [2.0]).roots(2)
     assert len(caught.value.last) == 0

@@ -137,6 +137,7 @@ FAMILIES = {
 QUADRATIC = [("real root", 1e-2, 1.0), ("real root", 1e-8, -1.0), ("real root", 1e-14, 1.0), ("sampled", 1e-8, 1.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind, width, sign", QUADRATIC)
 def test_a_window_in_a_family_quadratic_in_the_gain(kind, width, sign):
     """The root crosses at 1 and at 1 + width: unstable inside (sign 1) or stable inside (sign -1)."""
@@ -201,6 +202,7 @@ def test_several_touches_of_a_counted_family():
         assert all(not low < k - 1e-6 < k + 1e-6 < high or found.complete_to < k for k in (1.0, 2.0, 3.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1e-2, 1e-6, 1e-10, 1e-13])
 def test_a_stable_window_between_two_loops(width):
     """Two loops in one block: the first is stable up to 1 + width, the second from 1 on."""

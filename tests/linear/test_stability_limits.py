@@ -157,6 +157,7 @@ def test_two_coupled_loops_affine_in_entries_but_not_in_the_determinant():
     assert stability_limit(family).value == pytest.approx(pi / 2 / largest, rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @settings(max_examples=12)
 @given(st.integers(0, 2**32 - 1))
@@ -296,6 +297,7 @@ def test_pairs_that_cross_at_once_inside_a_block():
     assert (both.change, both.frequency) == (4, pytest.approx(pi / 2, rel=1e-6))
 
 
+@pytest.mark.slow
 def test_crossings_closer_than_a_millionth_are_told_apart():
     """Two loops whose boundaries lie 1e-8 apart, in one block by a coupling that leaves the roots as they are."""
     turn = np.array([[1.0, 1.0], [1.0, -1.0]]) / 2.0**0.5
@@ -333,6 +335,7 @@ def test_form_that_changes_far_beyond_one_loses_stability_there(knee):
     assert stability_limit(lambda g: DelaySystem([-1.0, -0.5 - max(0.0, g - knee)], [0.0, 1.0])).value > knee
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low, high", [(2e-4, 4e-4), (0.03, 0.06), (0.3, 0.42), (0.6, 0.8), (1.2, 1.4)])
 def test_island_of_another_form_inside_the_stable_range(low, high):
     """z = 1 - g, stable to 2 but for an island on which the loop is cut and drifts."""
@@ -350,6 +353,7 @@ def test_boundary_far_from_one_is_exact(edge):
     assert loss.complete_to >= 4.0 * edge * (1.0 - 1e-12)
 
 
+@pytest.mark.slow
 def test_small_gains_of_another_form():
     """Below 0.01 the sign is turned: unstable as the gain tends to 0, whatever the form at 1 says."""
     loss = stability_limit(lambda g: DelaySystem([-g if g > 0.01 else g], [1.0]))
@@ -469,6 +473,7 @@ def test_a_range_begins_where_the_family_does(power):
     assert found.plot().data[0].x[0] == found.begins
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [1, 2], ids=["affine", "counted"])
 def test_a_family_that_begins_unstable_has_no_stable_range(power):
     def family(gain):
@@ -544,6 +549,7 @@ def test_delays_too_long_for_the_whole_axis_are_searched_up_to_a_gain(steps):
     assert limit.complete_to == limit.searched_to > 1e3 * limit.value
 
 
+@pytest.mark.slow
 def test_lower_bounds_of_counts_make_no_crossings():
     """At small gains an unstable root is proven, but not the number of all; this is no change of the number."""
     tried = []

@@ -320,7 +320,7 @@ class _UserFunction(NamedTuple):
     """A function of the user, and its callback for the core."""
 
     name: str
-    function: Callable[..., Any]  # of t and arrays
+    function: Callable[..., Any]  # arguments: t and arrays
     n_arrays: int
     size: int  # numbers that it returns
     callback: Callback

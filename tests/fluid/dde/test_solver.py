@@ -102,6 +102,7 @@ def test_mackey_glass_against_scipy_by_steps():
         assert error < 100 * tolerance
 
 
+@pytest.mark.slow
 def test_state_dependent_delay():
     # Neves & Feldstein: y' = y y(ln y)/t from y(1) = 1: y = t up to e, then exp(t/e) up to e^2
     r = solve_dde(
@@ -205,6 +206,7 @@ def test_a_function_numba_cannot_compile_is_called_back():
     assert r.y[0, -1] == pytest.approx(method_of_steps(3.0))
 
 
+@pytest.mark.slow
 def test_fixed_arrays_in_a_closure_are_compiled():
     matrix = np.array([[0.0, -1.0], [1.0, 0.0]])
     r = solve_dde(lambda t, y, ylag: matrix @ ylag[0], (0.0, 5.0), [1.0, 0.0], [0.5])
