@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -277,8 +276,8 @@ class Scenario(Displayed):
 
     def _with_seed(self, seed: int) -> Scenario:
         """Return this scenario with another valid seed, without checks; it has the same deployment object."""
-        out = copy(self)
-        out.__dict__["seed"] = seed
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__, seed=seed)
         out.__dict__.pop("_text", None)
         return out
 
@@ -539,7 +538,7 @@ def _protocol_table(protocol: Any) -> dict[str, Any]:
         return {"flows": flows, **({"links": links} if links else {})}
     return {
         "name": _class_path(type(protocol)),
-        **{k: v for k, v in settings(protocol).items() if v is not None},
+        **{k: getattr(v, "toml", v) for k, v in settings(protocol).items() if v is not None},
     }
 
 

@@ -19,7 +19,7 @@ __all__ = [
 
 
 SOURCE_CLOCKS = ("interval", "ack", "rtt", "always", "continuous")
-TRANSPORTS = (None, "newreno", "sack", "rack")
+TRANSPORTS = (None, "newreno", "sack", "rack", "quic")
 LOST_RETRANSMISSIONS = ("reduce", "linux")
 PRR_USES = (False, True, "marks")
 SCHEDULERS = ("priority", "drr", "fq")

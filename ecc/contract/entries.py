@@ -23,9 +23,10 @@ __all__ = ["ENTRIES", "LAWS", "Taken", "form_laws"]
 
 _PACKETS = (
     "Header", "LinkState", "FlowState", "required_env", "opening_size", "header_bytes", "wire_fields", "wire_header",
-    "transport", "lost_retransmission", "uses_prr", "min_rto", "initial_rto", "rto_granularity", "has_packet_hooks",
+    "transport", "lost_retransmission", "uses_prr", "min_rto", "initial_rto", "rto_granularity", "pacing",
+    "pacing_burst", "has_packet_hooks",
     "ecn_echo", "n_timers", "phase_jitter", "gives", "answers", "has_hosts", "link_hooks", "flow_hooks",
-    "link_at", "flow_at", "link_record",
+    "link_at", "flow_at", "link_record", "flow_record",
 )  # fmt: skip
 _KNOWLEDGE = (
     "times", "main_parameter", "has_affine_laws", "equilibrium_is_static", "overloads_at_equilibrium", "no_equilibrium",

@@ -103,6 +103,7 @@ class FlowEnv:
     limited_by: int
     idle: float
     rto: float
+    transport: int
 
 
 class FluidEnv:

@@ -117,11 +117,16 @@ class ProbingCycle(NamedTuple):
     after : bool
         True if the longest cycle begins as the first flow leaves the value, and in the fluid as no flow has it any
         more, because the memory changes before.
+    spread : float, in [0, 1)
+        Largest deviation of the distance of two ACKs from its mean, as a share of it, in the fluid of hooks. 0: ACKs
+        are equally spaced. Hosts that keep any increase of a measured rate, however small, need irregular ACKs:
+        otherwise they fall into step, and never measure an increase.
     """
 
     memory: Mapping[str, tuple[str, ...]]
     begins: tuple[tuple[str, float | None], ...]
     after: bool = False
+    spread: float = 0.0
 
 
 class StateMachine(NamedTuple):
@@ -131,16 +136,20 @@ class StateMachine(NamedTuple):
     ----------
     on_step : callable
         `on_step(flow, header, p, env)`, in the language of hooks: moves the fields of `flow` by a step of the fluid,
-        and sets `env.rate` [bit/s] and `env.window` [bit] (`FluidEnv`). `header` has no fields.
+        and sets `env.rate` [bit/s] and `env.window` [bit] (`FluidEnv`). `header` has the fields of `memory`.
     state : type
         Dataclass of float fields: the fields of `flow`, with their initial values.
     probing_cycle : ProbingCycle or None
         Cycle of the machine, by fields of `state`, for its multipliers (`ecc.cycles.probing`). None: not declared.
+    memory : object or None
+        Instance of a dataclass whose fields are floats or arrays (`tuple[float, ...]`), with their initial values: each
+        flow's further memory, for example the last observations of a policy. It cannot be recorded. None: no fields.
     """
 
     on_step: Callable[[Any, Any, Any, Any], None]
     state: type
     probing_cycle: ProbingCycle | None = None
+    memory: Any = None
 
 
 FluidForm = SampledPrices | SteppedRates | GrantedWindows | StateMachine

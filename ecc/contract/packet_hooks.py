@@ -152,7 +152,7 @@ def _bound(protocol: Protocol, side: str) -> tuple[dict[str, Hook], set[str]]:
                 continue
             used: set[int] = set()
             calls = {old: new for old, (new, _) in laws.items()}
-            calls |= {written: copy for written, copy in bound if copy is not written}  # which hooks of subclasses call
+            calls |= {written: copy for written, copy in bound if copy is not written}  # subclasses call originals
             bound.append((hook, replace_functions(hook, calls, used)))
             replaced |= {name for old, (_, names) in laws.items() if id(old) in used for name in names}
     return {

@@ -139,6 +139,16 @@ __all__ = ["Protocol"]
 
 _MOVING = ("R", "R_prev", "x", "x_rtt", "y", "y_prev", "u", "q", "q_mean", "q_flow", "loss", "w", "w_rtt", "m")
 """Arguments of laws that move along a run."""
+_CHECKED = (
+    "equilibrium",
+    "equilibrium_set",
+    "network_notes",
+    "pacing_burst",
+    "published_bounds",
+    "relay_loop",
+    "round_map",
+)
+"""Methods of subclasses whose arguments are checked."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +165,7 @@ class Protocol:
         for name, value in vars(cls).items():
             if name.endswith("_law") and isinstance(value, FunctionType):
                 raise TypeError(f"{name} of {cls.__name__} must be a static method: {name} = staticmethod(...)")
-        for name in ("equilibrium", "equilibrium_set", "network_notes", "published_bounds", "relay_loop", "round_map"):
+        for name in _CHECKED:
             if name in vars(cls):
                 setattr(cls, name, check_arguments(vars(cls)[name]))
         if checks_of_class := vars(cls).get("__post_init__"):
@@ -170,15 +180,11 @@ class Protocol:
 
     def __new__(cls, *arguments: Any, **named: Any) -> Protocol:
         """Refuse unknown arguments in one line that names the arguments of the class."""
-        parameters = _parameters(cls)  # type: ignore[arg-type]  # about __hash__, which is that of instances
-        accepted = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
-        if len(accepted) == len(parameters):
+        names, places, is_variadic = _parameters(cls)  # type: ignore[arg-type]  # about __hash__, that of instances
+        if names is not None:
             for name in named:
-                if name not in [parameter.name for parameter in accepted]:
-                    listed = ", ".join(parameter.name for parameter in accepted)
-                    raise TypeError(f"{cls.__name__} must have arguments among {listed}, got {shown(name)}")
-        places = [parameter.name for parameter in accepted if parameter.kind is Parameter.POSITIONAL_OR_KEYWORD]
-        is_variadic = any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in accepted)
+                if name not in names:
+                    raise TypeError(f"{cls.__name__} must have arguments among {', '.join(names)}, got {shown(name)}")
         if len(arguments) > len(places) and not is_variadic:
             listed = f" ({', '.join(places)})" if places else ""
             raise TypeError(
@@ -411,7 +417,9 @@ class Protocol:
 
     @property
     def transport(self) -> str | None:
-        """Loss recovery: "newreno" (RFC 6582), "sack" (RFC 6675), "rack" (RFC 8985), or None: lost data is not resent.
+        """Loss recovery: "newreno" (RFC 6582), "sack" (RFC 6675), "rack" (RFC 8985), "quic" (RFC 9002), or None.
+
+        None: lost data is not resent.
 
         The engine keeps sequence numbers, duplicate ACKs, retransmissions, timeouts and the estimate of the pipe (a
         duplicate ACK shows that a packet has left the network: no hook inflates a window); hooks set `env.window` or
@@ -422,9 +430,15 @@ class Protocol:
         "rack" finds losses by time, those of retransmissions and of the end of a flow too: `on_loss` is called again in
         a recovery, no more than once per RTT, if packets are lost that were sent after the last call
         (`lost_retransmission`). It sets `env.undone` in the `on_ack` of an ACK which shows that the last `on_loss` was
-        spurious: a protocol then reverts its response. A recovery with several `on_loss` is never undone. See
-        docs/engine_specification.md, S-73 to S-92, S-144 to S-154 and S-163. It may be a class attribute or a
-        parameter.
+        spurious: a protocol then reverts its response. A recovery with several `on_loss` is never undone.
+
+        "quic" counts all acknowledged bytes in `env.acked`, in any order, and calls `on_loss` once a recovery, which
+        ends when a packet that was sent in it is acknowledged. A probe timeout calls no hook; `env.kind` 1 reports
+        persistent congestion, with `env.recovering` 1 if `on_loss` has been called for this recovery already.
+        `env.undone` is 0.
+
+        See docs/engine_specification.md, S-73 to S-92, S-144 to S-154, S-163 and S-211 to S-221. It may be a class
+        attribute or a parameter.
         """
         return None
 
@@ -479,6 +493,26 @@ class Protocol:
     def rto_granularity(self) -> float:
         """Minimum excess of the timeout over the smoothed RTT, with a transport [s]: the G of RFC 6298."""
         return 0.0
+
+    @property
+    def pacing(self) -> float:
+        """Pacing rate of a window, in windows per smoothed RTT, with a transport (RFC 9002 sec. 7.7: 1.25); 0: none.
+
+        The engine paces flows whose hooks set `env.window` and leave `env.rate` at 0. Bursts of up to `pacing_burst`
+        leave at once. See docs/engine_specification.md, S-222. It may be a class attribute or a parameter.
+        """
+        return 0.0
+
+    @check_arguments
+    def pacing_burst(self, packet_size: float) -> float:
+        """Return the maximum burst of a paced window [bytes]: 10 packets, the initial window of RFC 9002 sec. 7.2.
+
+        Parameters
+        ----------
+        packet_size : float, bytes
+            Maximum size of a packet.
+        """
+        return 10.0 * packet_size
 
     # ---- packets: records, hooks and headers -------------------------------------------------------------
 
@@ -611,6 +645,10 @@ class Protocol:
     def link_record(self) -> Any:
         """Return the `LinkState` with which a router begins."""
         return self.LinkState()
+
+    def flow_record(self) -> Any:
+        """Return the `FlowState` with which a flow begins; a class derived from it if parameters need more fields."""
+        return self.FlowState()
 
     def network_notes(self, network: Network) -> tuple[str, ...]:
         """Return notes on parameters that do not fit a network with the protocol's flows, one line each.
@@ -762,6 +800,13 @@ class Protocol:
 
 
 @lru_cache(256)
-def _parameters(cls: type[Protocol]) -> tuple[Parameter, ...]:
-    """The parameters of a class, cached because every instance reads them."""
-    return tuple(signature(cls).parameters.values())
+def _parameters(cls: type[Protocol]) -> tuple[dict[str, None] | None, list[str], bool]:
+    """Return the accepted names (None: any), those of positions, and whether there are any number of these.
+
+    They are cached because every instance reads them.
+    """
+    parameters = list(signature(cls).parameters.values())
+    accepted = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
+    names = dict.fromkeys(parameter.name for parameter in accepted) if len(accepted) == len(parameters) else None
+    places = [parameter.name for parameter in accepted if parameter.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    return names, places, any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in accepted)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass, make_dataclass
+from functools import cache
 from numbers import Real
 from typing import Any
 
@@ -24,6 +25,7 @@ __all__ = [
     "records",
     "state_units",
     "variable_value",
+    "with_fields",
 ]
 
 
@@ -34,6 +36,37 @@ def per_hop() -> Any:
     longest route of the run has links: the hook of a link that counts links in the header always finds an entry.
     """
     return field(default=(), metadata={"per_hop": True})
+
+
+def with_fields(record: Any, part: type) -> Any:
+    """Return a record with the fields of another dataclass in addition.
+
+    Parts of a protocol that a parameter selects, such as a slow start, so add their state only to flows that use it.
+
+    Parameters
+    ----------
+    record : object
+        Dataclass instance. Its values are kept.
+    part : type
+        Dataclass whose fields have defaults.
+
+    Examples
+    --------
+    >>> from ecc.models.shared import search, windows
+    >>> with_fields(windows.FlowState(ssthresh=3e4), search.FlowState).search_index
+    0
+    """
+    kind: Any = type(record)
+    if issubclass(kind, part):
+        return record
+    return _joined(kind, part)(**{f.name: getattr(record, f.name) for f in fields(record)})
+
+
+@cache
+def _joined(kind: type, part: type) -> type:
+    """Return a dataclass with the fields of both."""
+    bases = (part,) if issubclass(part, kind) else (kind, part)
+    return make_dataclass(kind.__name__, [], bases=bases)
 
 
 def check_records(protocol: Any) -> None:

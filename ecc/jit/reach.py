@@ -151,7 +151,7 @@ def reached_functions(function: Callable[..., Any]) -> list[FunctionType]:
 
 
 def uses_field(hook: Callable[..., Any], field: str) -> bool:
-    """Return whether a hook, or a function that it reaches, uses a field of `env`.
+    """Return whether a hook, or a function that it reaches, reads or writes a field of `env`.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def uses_field(hook: Callable[..., Any], field: str) -> bool:
     for function in reached_functions(hook):
         previous = None
         for step in instructions(function.__code__):
-            if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval == field and previous in names:
+            if step.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR") and step.argval == field and previous in names:
                 return True
             previous = step.argval if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) else None
     return False
@@ -467,6 +467,8 @@ def jitable(function: Callable[..., Any], from_python: bool = True, allocates: b
         )
         copy.__kwdefaults__ = function.__kwdefaults__
         copy.__qualname__ = function.__qualname__
+        if not from_python:  # code that is loaded from the cache may contain another function of this name
+            copy.__qualname__ += f"_{key[0][:16]}"
         if from_python:
             dispatcher = numba.njit(boundscheck=True)(copy)
         else:

@@ -87,13 +87,13 @@ def linearize_constant_reports(
         return _continuous(windows, network, memories, T)
     if time == "discrete":
         step, updates = _common_multiple(network.rtts.tolist())
-        kept = [(g + late) ** n for (g, late), n in zip(windows, updates, strict=True)]
-        kept += [exp((memory - 1.0) * step / T) for memory in memories]
-        return SampledSystem([np.diag(kept)], [0], dt=step)
+        factors = [(g + late) ** n for (g, late), n in zip(windows, updates, strict=True)]
+        factors += [exp((memory - 1.0) * step / T) for memory in memories]
+        return SampledSystem([np.diag(factors)], [0], dt=step)
     if any(late for _, late in windows):
         raise LinearizationError(f"{type(protocol).__name__} has no hybrid model: its source law takes w_rtt")
-    kept = [exp((g - 1.0) * T / D) for (g, _), D in zip(windows, network.rtts.tolist(), strict=True)]
-    return SampledSystem([np.diag([*kept, *memories])], [0], dt=T)
+    factors = [exp((g - 1.0) * T / D) for (g, _), D in zip(windows, network.rtts.tolist(), strict=True)]
+    return SampledSystem([np.diag([*factors, *memories])], [0], dt=T)
 
 
 def _slopes(law: Any, known: dict[str, Any]) -> dict[str, float]:

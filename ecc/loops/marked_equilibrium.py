@@ -242,13 +242,15 @@ def _settle(loop: MarkedLoop) -> NDArray[np.float64]:
             known[family] = candidate
             return candidate
     dt, z = 0.02 * shortest, _start(loop, start, low, high)
-    stuck = None  # candidate with a state at its limit
+    stuck, far = None, np.inf  # candidate with a state at its limit; change of the last step
     for k in range(_STEPS):
         if k % 10 == 0 and (candidate := converged(z)) is not None:
             if accepted(candidate):
                 known[family] = candidate
                 return candidate
             stuck = candidate
+            if far < _SAME:  # all further steps end here
+                return stuck
         G = moving(z)
         new = _step(z, G, slopes(z, G), dt, low, high)
         far = change(new, z)

@@ -35,10 +35,11 @@ except ModuleNotFoundError as error:
     ) from None
 
 __all__ = [
-    "BEGUN", "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK",
-    "LINK_ENV", "LINK_HOOKS", "LINK_RESULT", "RECORDED", "SERVER", "TRANSFER", "TRANSFER_RESULT", "UNDER_WAY", "Engine",
-    "Partition", "Stats", "addresses", "bin_edges", "copied", "new_flows", "new_links", "new_transfers", "picoseconds",
-    "inside", "sample_columns", "sampled_queues",
+    "ACTION", "ACTIONS", "BEGUN", "CHANGE", "COUNTERS", "DELAY_CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS",
+    "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS", "LINK_RESULT", "OBSERVATION", "RECORDED", "SERVER",
+    "TRANSFER", "TRANSFER_RESULT", "UNDER_WAY", "WRITE", "Actions", "Engine", "Partition", "Stats", "addresses",
+    "bin_edges", "copied", "new_flows", "new_links", "new_transfers", "picoseconds", "inside", "sample_columns",
+    "sampled_queues", "STEP", "ffi", "lib",
 ]  # fmt: skip
 
 COUNTERS = (
@@ -57,7 +58,7 @@ COUNTERS = (
 _REALS = ("queue_mean", "rtt", "rtt_peak")
 """Samples that are float64; all others are int64."""
 
-_NUMPY = {"double": "f8", "int16_t": "i2", "int32_t": "i4", "int64_t": "i8", "uint64_t": "u8"}
+_NUMPY = {"double": "f8", "int8_t": "i1", "int16_t": "i2", "int32_t": "i4", "int64_t": "i8", "uint64_t": "u8"}
 _STOPS = {
     lib.ECC_STOP_NOT_YET: "not yet",
     lib.ECC_STOP_UNTIL: "until",
@@ -100,12 +101,21 @@ LINK_RESULT = _dtype("ecc_link_result_t")
 FLOW_RESULT = _dtype("ecc_flow_result_t")
 CHANGE = _dtype("ecc_change_t")
 IMPAIRMENT = _dtype("ecc_impairment_t")
+DELAY_CHANGE = _dtype("ecc_delay_change_t")
+WRITE = _dtype("ecc_write_t")
 SERVER = _dtype("ecc_server_t")
 RECORDED = _dtype("ecc_recorded_t")
 TRANSFER = _dtype("ecc_transfer_t")
 BEGUN = _dtype("ecc_begun_t")
 UNDER_WAY = _dtype("ecc_under_way_t")
 TRANSFER_RESULT = _dtype("ecc_transfer_result_t")
+_WIRE_ENTRY = _dtype("ecc_wire_entry_t")
+ACTION = _dtype("ecc_action_t")
+OBSERVATION = _dtype("ecc_observation_t")
+STEP = _dtype("ecc_step_t")
+ACTIONS = {"rate": lib.ECC_ACTION_RATE, "window": lib.ECC_ACTION_WINDOW, "word": lib.ECC_ACTION_WORD}
+"""Quantities that an action can set -> `kind` in ACTION."""
+_NO_TRANSFERS = np.zeros(0, TRANSFER_RESULT)
 LINK_HOOKS = _hooks("ecc_link_t")
 FLOW_HOOKS = _hooks("ecc_flow_t")
 
@@ -124,10 +134,18 @@ def picoseconds(seconds: ArrayLike) -> Any:
     object
         Array of the same shape, int64, ps.
     """
-    if type(seconds) is float and 0.0 <= seconds < lib.ECC_NEVER * 1e-13:
-        return np.int64(math.floor(seconds * 1e12 + 0.5))
+    if type(seconds) is float and 0.0 <= seconds < _SOON:
+        return np.int64(_rounded(seconds))
     ps = np.floor(np.asarray(seconds, dtype=np.float64) * 1e12 + 0.5)
     return np.minimum(ps, float(lib.ECC_NEVER)).astype(np.int64)
+
+
+_SOON = lib.ECC_NEVER * 1e-13  # s
+
+
+def _rounded(seconds: float) -> int:
+    """Return a time < _SOON in integer picoseconds."""
+    return math.floor(seconds * 1e12 + 0.5)
 
 
 def copied(records: NDArray[np.void]) -> NDArray[np.void]:
@@ -324,6 +342,51 @@ class Partition:
         )
 
 
+def check_observations(observations: NDArray[np.void], n: int) -> None:
+    """Refuse an array that cannot hold the observations of flows.
+
+    Parameters
+    ----------
+    observations : NDArray[void]
+    n : int
+        Number of the flows.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the array is of another dtype or length, or not an array.
+    """
+    if not isinstance(observations, np.ndarray):
+        raise TypeError(f"observations must be an array of dtype OBSERVATION, got {shown(observations)}")
+    if observations.dtype != OBSERVATION or observations.shape != (n,) or not observations.flags.carray:
+        raise ValueError(
+            f"observations must be a contiguous array of dtype OBSERVATION and length {n}, got "
+            f"{'another dtype' if observations.dtype != OBSERVATION else f'shape {observations.shape}'}"
+        )
+
+
+class Actions:
+    """Actions on flows, with their values.
+
+    Parameters
+    ----------
+    rows : sequence of (int, int, int)
+        Index of a flow, kind from ACTIONS, and address of the word that is set (0 for rate and window).
+
+    Attributes
+    ----------
+    table, values : object
+        Arrays in C. The values are set by the caller: `values[k] = 1e6`; nan: no action.
+    """
+
+    @check_arguments
+    def __init__(self, rows: Sequence[tuple[int, int, int]]) -> None:
+        self.table = ffi.new(
+            "ecc_action_t[]", [(flow, kind, ffi.cast("double *", address)) for flow, kind, address in rows]
+        )
+        self.values = ffi.new("double[]", len(rows))
+
+
 @check_arguments
 class Engine:
     """One run of the packet engine, used by one thread at a time: see `ecc.native.guard`.
@@ -365,6 +428,11 @@ class Engine:
         Dtype CHANGE, or None. Capacities of links from a time [ps] on, link by link (`n_changes` of each).
     impairments : NDArray[void], optional
         Dtype IMPAIRMENT, or None. Impairments to which `impairment` of links and flows refers, counted from 1.
+    delay_changes : NDArray[void], optional
+        Dtype DELAY_CHANGE, or None. Additional delays [ps] of channels from a time [ps] on, to which `first_delay` and
+        `n_delays` of impairments refer.
+    writes : NDArray[void], optional
+        Dtype WRITE, or None. Writes of applications, to which `first_write` and `n_writes` of flows refer.
     servers : NDArray[void], optional
         Dtype SERVER, or None. Servers to which `server` of links refers, counted from 1.
     opportunities : ndarray of int, optional
@@ -375,6 +443,9 @@ class Engine:
         Dtype UNDER_WAY, or None. Packets in the network at time 0, of flows that have begun before.
     quanta : ndarray of int, optional
         Bytes that each queue may send in a turn, link by link (`n_queues` of each), or None.
+    monitors : sequence of int, optional
+        Indices of the flows whose monitor intervals `observe` returns, in increasing order; none for a part of a
+        network.
     memory_limit : int, bytes, >= 0, optional
         Maximum memory of the engine with its samples, histogram and trace, and of the result made from these; 0: no
         limit.
@@ -417,11 +488,14 @@ class Engine:
         record_size: int = 0,
         changes: NDArray[np.void] | None = None,
         impairments: NDArray[np.void] | None = None,
+        delay_changes: NDArray[np.void] | None = None,
+        writes: NDArray[np.void] | None = None,
         servers: NDArray[np.void] | None = None,
         opportunities: NDArray[np.int64] | None = None,
         quanta: NDArray[np.int64] | None = None,
         begun: NDArray[np.void] | None = None,
         under_way: NDArray[np.void] | None = None,
+        monitors: Sequence[int] = (),
         memory_limit: int = 0,
         keep: Sequence[object] = (),
         reasons: Mapping[int, str] | None = None,
@@ -436,6 +510,8 @@ class Engine:
             raise ValueError(f"n_additional must be at most the number of links, {len(links)}, got {n_additional}")
         changes = np.zeros(0, CHANGE) if changes is None else np.array(changes, CHANGE)
         impairments = np.zeros(0, IMPAIRMENT) if impairments is None else np.array(impairments, IMPAIRMENT)
+        delay_changes = np.zeros(0, DELAY_CHANGE) if delay_changes is None else np.array(delay_changes, DELAY_CHANGE)
+        writes = np.zeros(0, WRITE) if writes is None else np.array(writes, WRITE)
         servers = np.zeros(0, SERVER) if servers is None else np.array(servers, SERVER)
         opportunities = np.array([] if opportunities is None else opportunities, np.int64)
         quanta = np.array([] if quanta is None else quanta, np.int64)
@@ -444,13 +520,15 @@ class Engine:
         self._guard = Guard()
         self.now = 0.0
         self._engine: Any = None
+        self._stats = ffi.new("ecc_stats_t *")
         self._memory_limit = memory_limit
         self._keep = tuple(keep)
         self._reasons = reasons or {}
         self._at = links["at"].tolist()
         self._cpu_seconds = 0.0
-        self._links = len(links) - n_additional
-        self._flows = len(flows)
+        self._step: Any = None
+        self._observations: NDArray[np.void] | None = None
+        self._links, self._flows = len(links) - n_additional, len(flows)
         self._period = sample
         n_sampled = len(flows) if n_sampled is None else n_sampled
         self._recorded = np.zeros(0, RECORDED) if recorded is None else np.array(recorded, RECORDED)  # read in samples
@@ -477,9 +555,12 @@ class Engine:
             "changes": changes,
             "quanta": quanta,
             "impairments": impairments,
+            "delay_changes": delay_changes,
+            "writes": writes,
             "servers": servers,
             "opportunities": opportunities,
             "under_way": under_way,
+            "monitors": np.array(monitors, np.int64),
         }
         pointers: dict[str, NDArray[Any]] = {"links": copied(links), **tables}  # contiguous
         pointers |= {name: array for name, array in (("begun", begun), ("trace", self._trace)) if len(array)}
@@ -493,10 +574,7 @@ class Engine:
             setattr(config, f"n_{name}", len(table))
         _point(config, pointers)
         if n_samples > 0:
-            config.samples.period = int(picoseconds(sample))
-            config.samples.n_samples, config.samples.n_flows = n_samples, n_sampled
-            config.samples.n_recorded = len(self._recorded)
-            _point(ffi.addressof(config, "samples"), {"recorded": self._recorded, **self._samples})
+            self._configure_samples(ffi.addressof(config, "samples"), n_samples, n_sampled)
         if partition is not None:
             parts_by_name = _parts_by_name(partition, self._links, self._flows, len(templates))
             config.partition.n_parts, config.partition.part = partition.n_parts, partition.part
@@ -504,6 +582,12 @@ class Engine:
         self._config = config
         self._tables: dict[str, NDArray[Any]] = pointers if partition is None else {}
         self._begin()
+
+    def _configure_samples(self, samples: Any, n_samples: int, n_sampled: int) -> None:
+        samples.period = int(picoseconds(self._period))
+        samples.n_samples, samples.n_flows = n_samples, n_sampled
+        samples.n_recorded = len(self._recorded)
+        _point(samples, {"recorded": self._recorded, **self._samples})
 
     def _begin(self) -> None:
         engine, report = ffi.new("ecc_engine_t **"), ffi.new("ecc_report_t *")
@@ -535,7 +619,15 @@ class Engine:
                 "first_intervals must be int64 values, one for each router of a whole network, "
                 f"got {first.dtype} of shape {first.shape}"
             )
-        self._tables["links"]["first_interval"] = first
+        self._restart(seed, first)
+
+    def _restart(self, seed: int, first_intervals: NDArray[np.int64] | None, memory_limit: int | None = None) -> None:
+        """Begin again like `restart`, without checks; ticks and memory limit do not change if they are None."""
+        if memory_limit is not None:
+            self._memory_limit = memory_limit
+            self._config.max_bytes = memory_limit - self._reserved if memory_limit else 0
+        if first_intervals is not None:
+            self._tables["links"]["first_interval"] = first_intervals
         for array in self._samples.values():
             array.fill(0)
         if self._histogram is not None:
@@ -572,7 +664,8 @@ class Engine:
         """
         began, thread = time.thread_time(), threading.get_ident()
         _inside[thread] = self, time.monotonic()
-        code = lib.ecc_engine_advance(self._engine, int(picoseconds(until)), -1 if max_events is None else max_events)
+        end = _rounded(until) if 0.0 <= until < _SOON else int(picoseconds(until))
+        code = lib.ecc_engine_advance(self._engine, end, -1 if max_events is None else max_events)
         del _inside[thread]
         self._cpu_seconds += time.thread_time() - began
         raw = self._raw_stats()
@@ -580,6 +673,86 @@ class Engine:
         if code != 0:
             raise self._reported()
         return _STOPS[raw.stop]
+
+    @advancing
+    def act(self, actions: Actions) -> None:
+        """Perform actions on flows now: all of them, or none if one is refused.
+
+        Parameters
+        ----------
+        actions : Actions
+            Actions with their values, which remain.
+
+        Raises
+        ------
+        NativeError
+            If a flow is not active or a value is out of range; or if the run fails as a result, and then `stats.stop`
+            is "error".
+        """
+        if lib.ecc_engine_act(self._engine, actions.table, actions.values, len(actions.values)) != 0:
+            raise self._reported()
+
+    @guarded
+    def observe(self, observations: NDArray[np.void]) -> None:
+        """Write the monitor intervals of `monitors` until now, and begin the next ones.
+
+        Parameters
+        ----------
+        observations : NDArray[void], shape (n_monitors,)
+            Dtype OBSERVATION, contiguous; it is overwritten.
+        """
+        check_observations(observations, len(self._tables["monitors"]) if self._tables else 0)
+        lib.ecc_engine_observe(self._engine, _pointer("ecc_observation_t *", observations))
+
+    @advancing
+    def step(self, until: float, actions: Actions | None, observations: NDArray[np.void], max_events: int) -> str:
+        """Perform actions, run all events up to and including a time, and observe: `act`, `advance` and `observe`.
+
+        Parameters
+        ----------
+        until : float, s
+            Time to advance to, >= 0 and < 4e6, for example 2.0.
+        actions : Actions or None
+            Actions, whose values become nan when they have been performed.
+        observations : NDArray[void], shape (n_monitors,)
+            As for `observe`; unchanged unless the time is reached.
+        max_events : int, >= 0
+            Maximum number of events to run.
+
+        Returns
+        -------
+        str
+            As for `advance`; the observations are written if it is "until" or "idle".
+
+        Raises
+        ------
+        NativeError
+            As for `act` and `advance`.
+        """
+        return self._take_step(until, actions, observations, max_events)
+
+    def _take_step(self, until: float, actions: Actions | None, observations: NDArray[np.void], max_events: int) -> str:
+        """Take a step like `step`; the caller holds the guard."""
+        step, began, thread = self._step, time.thread_time(), threading.get_ident()
+        if step is None:
+            step = self._step = ffi.new("ecc_step_t *", {"end": lib.ECC_NEVER})
+        if observations is not self._observations:
+            check_observations(observations, len(self._tables["monitors"]) if self._tables else 0)
+            self._observations = observations
+            step.observations = _pointer("ecc_observation_t *", observations)
+        step.engine = self._engine
+        step.until = until
+        step.n_actions = 0
+        if actions is not None:
+            step.actions, step.values, step.n_actions = actions.table, actions.values, len(actions.values)
+        _inside[thread] = self, time.monotonic()
+        lib.ecc_crew_step(step, max_events)
+        del _inside[thread]
+        self._cpu_seconds += time.thread_time() - began
+        self.now = step.now
+        if step.code != 0:
+            raise self._reported()
+        return _STOPS[step.stop]
 
     def stop(self) -> None:
         """Make a call of `advance` in another thread return after the current event, as if it had reached max_events.
@@ -617,9 +790,10 @@ class Engine:
 
         `number` counts the flows and then the transfers, in the order of their starts.
         """
-        results = np.zeros(self._raw_stats().finished, TRANSFER_RESULT)
-        if not len(results):
-            return results
+        n_finished = self._raw_stats().finished
+        if not n_finished:
+            return _NO_TRANSFERS
+        results = np.zeros(n_finished, TRANSFER_RESULT)
         lib.ecc_engine_take_finished(self._engine, _pointer("ecc_transfer_result_t *", results), len(results))
         return results[np.lexsort((results["number"], results["end"]))]
 
@@ -710,6 +884,18 @@ class Engine:
 
     @property
     @guarded
+    def wire_entries(self) -> NDArray[np.void]:
+        """Packets that a part with a trace has put on wires, in this order: arrival time [ps], link, part of the HOP.
+
+        Recorded until the trace is full. With them, traces of all parts are merged: packets on the wire of a link that
+        reach its end at the same instant do so in this order.
+        """
+        entries = np.zeros(lib.ecc_engine_wire_entries(self._engine, ffi.NULL), _WIRE_ENTRY)
+        lib.ecc_engine_wire_entries(self._engine, _pointer("ecc_wire_entry_t *", entries))
+        return entries
+
+    @property
+    @guarded
     def lookahead(self) -> float:
         """Minimum time from an event in this part to its effect in another part [s]; inf: no effect."""
         lookahead = lib.ecc_engine_lookahead(self._engine)
@@ -720,10 +906,20 @@ class Engine:
         lib.ecc_engine_report(self._engine, report)
         return self._error(report)
 
+    @property
+    def _has_finished(self) -> bool:
+        """True if there are finished transfers that were not taken yet."""
+        return self._config.n_templates > 0 and bool(self._raw_stats().finished)
+
+    @property
+    @guarded
+    def held_bytes(self) -> int:
+        """Maximum memory of the run so far, with series, histograms and trace."""
+        return int(self._reserved + self._raw_stats().peak_bytes)
+
     def _raw_stats(self) -> Any:
-        raw = ffi.new("ecc_stats_t *")
-        lib.ecc_engine_stats(self._engine, raw)
-        return raw
+        lib.ecc_engine_stats(self._engine, self._stats)
+        return self._stats
 
     @property
     @guarded

@@ -236,7 +236,10 @@ class Team:
         """The first events of the whole network, as for `Engine.trace`."""
         traces = [engine.trace for engine in self._engines]
         room = len(self._engines[0]._trace)
-        return np.concatenate(traces)[_order(traces)][:room] if room else traces[0]
+        if not room:
+            return traces[0]
+        entries = np.concatenate([engine.wire_entries for engine in self._engines])
+        return np.concatenate(traces)[_order(traces, entries)][:room]
 
     @guarded
     def save(self) -> dict[str, NDArray[Any]]:
@@ -293,16 +296,56 @@ class Team:
             engine.verify()
 
 
-def _order(traces: Sequence[NDArray[np.void]]) -> NDArray[np.intp]:
-    """Return the order that merges the concatenated traces of all parts (S-10)."""
+def _order(traces: Sequence[NDArray[np.void]], entries: NDArray[np.void]) -> NDArray[np.intp]:
+    """Return the order that merges the concatenated traces of all parts (S-10, S-126).
+
+    Parameters
+    ----------
+    traces : sequence of ndarray
+        Dtype EVENT, by part.
+    entries : ndarray
+        `Engine.wire_entries` of all parts.
+    """
     rows = np.concatenate(traces)
+    lengths = [len(trace) for trace in traces]
     keys = [rows[name] for name in ("entity", "kind", "time")]
-    order = np.lexsort(keys)
+    order = np.lexsort([_places(rows, np.repeat(np.arange(len(traces)), lengths), entries), *keys])
     rank = np.empty(len(rows), np.int64)
     rank[order] = np.arange(len(rows))
     of_event = rows["kind"] < lib.ECC_EVENT_DROP  # drops and marks follow their event
     rank[~of_event] = 0
-    ends = np.cumsum([len(trace) for trace in traces])
+    ends = np.cumsum(lengths)
     return np.argsort(
         np.concatenate([np.maximum.accumulate(ranks) for ranks in np.split(rank, ends[:-1])]), kind="stable"
     )
+
+
+def _places(rows: NDArray[np.void], parts: NDArray[np.intp], entries: NDArray[np.void]) -> NDArray[np.intp]:
+    """Return the places of the packets of HOPs among all that were put on the wire of their link; 0 for other rows.
+
+    The k-th HOP of a link at some instant in some part is that of the k-th packet with this arrival and part.
+    """
+    places = np.zeros(len(rows), np.intp)
+    hops = np.flatnonzero(rows["kind"] == lib.ECC_EVENT_HOP)
+    of_hops = [parts[hops], rows["entity"][hops], rows["time"][hops]]
+    of_entries = [entries[name] for name in ("part", "link", "time")]
+    joined = [
+        np.concatenate(pair)
+        for pair in zip([_repetitions(of_entries), *of_entries], [_repetitions(of_hops), *of_hops], strict=True)
+    ]
+    is_hop = np.arange(len(entries) + len(hops)) >= len(entries)
+    order = np.lexsort([is_hop, *joined])  # the HOP of each packet follows its entry
+    at = np.flatnonzero(is_hop[order])
+    places[hops[order[at] - len(entries)]] = order[at - 1]
+    return places
+
+
+def _repetitions(keys: Sequence[NDArray[Any]]) -> NDArray[np.intp]:
+    """Return for each row how many earlier rows have the same keys."""
+    order = np.lexsort(keys)
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = np.any([key[order[1:]] != key[order[:-1]] for key in keys], axis=0)
+    positions = np.arange(len(order))
+    repetitions = np.empty(len(order), np.intp)
+    repetitions[order] = positions - np.maximum.accumulate(np.where(is_first, positions, 0))
+    return repetitions

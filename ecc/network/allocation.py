@@ -158,7 +158,7 @@ def proportional(network: Network, capacities: ArrayLike | None = None) -> NDArr
     for _ in range(_MAX_STEPS):
         rates = 1.0 / (use @ price)
         shares = use.multiply(rates[:, None]).tocsr()
-        target = _CENTERING * (price @ unused) / len(used) / price  # of the unused shares
+        target = _CENTERING * (price @ unused) / len(used) / price  # goal for the unused shares
         matrix = (shares.T @ shares).toarray()
         matrix[np.diag_indices(len(used))] += unused / price + _REGULARIZATION
         step = cho_solve(cho_factor(matrix), target - 1.0 + shares.sum(axis=0))

@@ -4,11 +4,13 @@ An impairment of packets acts on the wire of a `link` (after the queue, so lost 
 pure delay of the ACKs of some flows, `acks_of`. Losses are applied before delays, spikes before jitter; the exact rules
 are in docs/engine_specification.md, S-93 to S-97. `CapacitySchedule`, `Shaper`, `DeliveryTrace` and `Aggregation`
 change the service of the queue of a link (S-26, S-155 to S-160): packets wait in the buffer of the link.
+`DelaySchedule` changes the propagation delay of a link.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -35,7 +37,9 @@ from ecc.network.network import Network, from_table, to_table
 
 __all__ = [
     "Aggregation",
+    "BurstLoss",
     "CapacitySchedule",
+    "DelaySchedule",
     "DelaySpikes",
     "DeliveryTrace",
     "Impairment",
@@ -50,6 +54,7 @@ __all__ = [
 ]
 
 LOSS_KINDS = ("data", "ack", "all")
+JITTER_LAWS = ("uniform", "normal", "pareto")
 _MAHIMAHI = 1504
 """Size of a delivery opportunity in Mahimahi [bytes] (PACKET_SIZE of its link_queue.hh)."""
 _MAX_OPPORTUNITY = 2**30
@@ -107,6 +112,79 @@ class RandomLoss:
 
 @check_arguments
 @dataclass(frozen=True)
+class BurstLoss:
+    """Bursts of losses: a Gilbert-Elliott channel, with a good and a bad state.
+
+    Parameters
+    ----------
+    begins : float, > 0, <= 1
+        Probability that the state changes from good to bad after a packet.
+    ends : float, > 0, <= 1
+        Probability that the state changes from bad to good after a packet.
+    good_loss : float, from 0 to 1
+        Probability with which a packet is lost in the good state.
+    bad_loss : float, from 0 to 1
+        Probability with which a packet is lost in the bad state.
+    link, acks_of : int or None, object
+        See RandomLoss.
+    kind : str
+        Packets of the link that are concerned: "data", "ack" or "all". The state changes with these packets only.
+
+    Raises
+    ------
+    ValueError, TypeError
+        See RandomLoss.
+
+    Notes
+    -----
+    The first state is drawn from the stationary distribution. With the default losses (Gilbert's channel), the mean
+    length of a burst is 1/ends packets.
+
+    Examples
+    --------
+    >>> loss = BurstLoss(0.01, 0.24, link=0)
+    >>> round(loss.loss_rate, 3), round(loss.mean_burst, 3)
+    (0.04, 4.167)
+    """
+
+    begins: float
+    ends: float
+    good_loss: float = 0.0
+    bad_loss: float = 1.0
+    link: int | None = None
+    acks_of: Any = None
+    kind: str = "data"
+
+    def __post_init__(self) -> None:
+        for name in ("begins", "ends", "good_loss", "bad_loss"):
+            value = as_number(getattr(self, name), name, minimum=0.0)
+            if value > 1.0 or (value == 0.0 and name in ("begins", "ends")):
+                limits = "> 0 and <= 1" if name in ("begins", "ends") else "<= 1"
+                raise ValueError(f"{name} must be {limits}, got {shown(getattr(self, name))}")
+            object.__setattr__(self, name, value)
+        as_choice(self.kind, "kind", LOSS_KINDS)
+        _check_target(self)
+
+    @property
+    def loss_rate(self) -> float:
+        """Stationary share of packets that are lost."""
+        return (self.ends * self.good_loss + self.begins * self.bad_loss) / (self.begins + self.ends)
+
+    @property
+    def mean_burst(self) -> float:
+        """Mean number of consecutive packets lost; infinity if all packets are lost, and 0 if none is."""
+        good, bad = self.ends / (self.begins + self.ends), self.begins / (self.begins + self.ends)
+        good_passes, bad_passes = 1.0 - self.good_loss, 1.0 - self.bad_loss
+        after_good = (1.0 - self.begins) * good_passes + self.begins * bad_passes
+        after_bad = (1.0 - self.ends) * bad_passes + self.ends * good_passes
+        last_of_burst = good * self.good_loss * after_good + bad * self.bad_loss * after_bad
+        if self.loss_rate == 0.0:
+            return 0.0
+        return self.loss_rate / last_of_burst if last_of_burst > 0.0 else math.inf
+
+
+@check_arguments
+@dataclass(frozen=True)
 class DelaySpikes:
     """Delay spikes: a queue that serves packets at once, except an occasional slow one (JETMAX sec. 3.5).
 
@@ -159,11 +237,14 @@ class Jitter:
     Parameters
     ----------
     delay : tuple of two Quantity
-        (lo, hi), s, 0 <= lo <= hi, hi > 0: drawn uniformly for each packet.
+        With the law "uniform", (lo, hi), s, 0 <= lo <= hi, hi > 0: the range of the delay. With the other laws, its
+        (mean, standard deviation), s, both > 0.
     link, acks_of : int or None, object
         See RandomLoss.
     in_order : bool
         True: packets stay in order, and wait for a slower one ahead. False: packets may overtake each other.
+    law : str
+        Distribution of the delay: "uniform", "normal" or "pareto".
 
     Raises
     ------
@@ -175,24 +256,50 @@ class Jitter:
     If data may be overtaken, a gap counts as a loss after three packets from beyond it have arrived (RFC 5681 sec.
     3.2). Data that fill the gap later are received but do not count as delivered.
 
+    A normal delay below 0 s becomes 0 s, as in Linux's netem. The Pareto law has the shape a = 1 + sqrt(1 + mean^2 /
+    deviation^2), which is above 2, and the minimum mean (a - 1)/a.
+
     Examples
     --------
     >>> Jitter((0.0, "5 ms"), link=0, in_order=False).delay
     (0.0, 0.005)
+    >>> Jitter(("10 ms", "2 ms"), link=0, law="pareto").minimum
+    0.00836...
     """
 
     delay: tuple[Quantity, Quantity]
     link: int | None = None
     acks_of: Any = None
     in_order: bool = True
+    law: str = "uniform"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "delay", _times(self.delay))
-        if self.delay[1] == 0.0:
-            raise ValueError(f"delay must end above 0 s, got {shown(self.delay)}")
+        as_choice(self.law, "law", JITTER_LAWS)
+        if self.law == "uniform":
+            object.__setattr__(self, "delay", _times(self.delay))
+            if self.delay[1] == 0.0:
+                raise ValueError(f"delay must end above 0 s, got {shown(self.delay)}")
+        else:
+            moments = tuple(as_delay(value, "delay") for value in _range(self.delay, "delay"))
+            if min(moments) < 1e-12:
+                raise ValueError(f"delay must be (mean, deviation) > 0 s for {self.law!r}, got {shown(self.delay)}")
+            object.__setattr__(self, "delay", moments)
         if not isinstance(self.in_order, bool):
             raise TypeError(f"in_order must be True or False, got {shown(self.in_order)}")
         _check_target(self)
+
+    @property
+    def shape(self) -> float:
+        """Shape of the Pareto law with this mean and deviation."""
+        mean, deviation = as_delay(self.delay[0], "delay"), as_delay(self.delay[1], "delay")
+        return 1.0 + math.hypot(1.0, mean / deviation)
+
+    @property
+    def minimum(self) -> float:
+        """Minimum delay [s]."""
+        if self.law == "pareto":
+            return as_delay(self.delay[0], "delay") * (1.0 - 1.0 / self.shape)
+        return as_delay(self.delay[0], "delay") if self.law == "uniform" else 0.0
 
 
 @check_arguments
@@ -230,18 +337,51 @@ class CapacitySchedule:
     capacities: QuantitiesField = required()
 
     def __post_init__(self) -> None:
-        for name in ("times", "capacities"):
-            if isinstance(getattr(self, name), str) or not isinstance(getattr(self, name), Iterable):
-                raise TypeError(f"{name} must be a sequence, got {shown(getattr(self, name))}")
-        times = tuple(as_time(time, "times") for time in self.times)
-        capacities = tuple(as_rate(capacity, "capacities", positive=False) for capacity in self.capacities)
-        if not times or len(times) != len(capacities):
-            raise ValueError(f"capacities must be one for each of {len(times)} times, got {len(capacities)}")
-        if any(b <= a for a, b in zip(times, times[1:], strict=False)):
-            raise ValueError(f"times must increase, got {list(times)}")
-        object.__setattr__(self, "times", times)
-        object.__setattr__(self, "capacities", capacities)
-        object.__setattr__(self, "link", as_count(self.link, "link"))
+        _check_schedule(self, "capacities", lambda capacity: as_rate(capacity, "capacities", positive=False))
+
+
+@check_arguments
+@dataclass(frozen=True)
+class DelaySchedule:
+    """Propagation delays of a link that take effect at given times, for example at handovers between satellites.
+
+    Parameters
+    ----------
+    link : int
+        Link index. Before the first time, the link has its own delay.
+    times : sequence of Quantity
+        Increasing times, s, >= 0.
+    delays : sequence of Quantity
+        One delay for each time, s, >= 0.
+    in_order : bool
+        True: packets stay in order. False: packets may overtake each other.
+
+    Raises
+    ------
+    ValueError, TypeError
+        See RandomLoss; also times that do not increase, or lists of different lengths.
+
+    Notes
+    -----
+    The delay of a packet is that of the time at which it leaves the queue, so a change does not affect packets on the
+    way. After a decrease, packets in order arrive together with the last packet sent before it; otherwise they overtake
+    packets on the way. An increase leaves a gap without arrivals.
+
+    Examples
+    --------
+    >>> DelaySchedule(0, [15.0, 30.0], ["30 ms", "20 ms"]).delays
+    (0.03, 0.02)
+    """
+
+    link: int
+    times: QuantitiesField = required()
+    delays: QuantitiesField = required()
+    in_order: bool = True
+
+    def __post_init__(self) -> None:
+        _check_schedule(self, "delays", lambda delay: as_delay(delay, "delays"))
+        if not isinstance(self.in_order, bool):
+            raise TypeError(f"in_order must be True or False, got {shown(self.in_order)}")
 
 
 @check_arguments
@@ -471,12 +611,23 @@ class Aggregation:
         _check_target(self)
 
 
-Impairment: TypeAlias = RandomLoss | DelaySpikes | Jitter | CapacitySchedule | Shaper | DeliveryTrace | Aggregation
-OfPackets: TypeAlias = RandomLoss | DelaySpikes | Jitter | Aggregation
+OfPackets: TypeAlias = RandomLoss | BurstLoss | DelaySpikes | Jitter | Aggregation
 """Impairments of packets, which may also apply to the ACKs of flows."""
+OfLinks: TypeAlias = CapacitySchedule | DelaySchedule | Shaper | DeliveryTrace
+Impairment: TypeAlias = OfPackets | OfLinks
 KINDS: dict[str, type[Impairment]] = {
     kind.__name__: kind
-    for kind in (RandomLoss, DelaySpikes, Jitter, CapacitySchedule, Shaper, DeliveryTrace, Aggregation)
+    for kind in (
+        RandomLoss,
+        BurstLoss,
+        DelaySpikes,
+        Jitter,
+        CapacitySchedule,
+        DelaySchedule,
+        Shaper,
+        DeliveryTrace,
+        Aggregation,
+    )
 }
 
 
@@ -500,7 +651,8 @@ def check_impairments(impairments: Any, network: Network) -> tuple[Impairment, .
     TypeError
         An item that is not an impairment.
     ValueError
-        An unknown link or flow, or two impairments of a class for one of them.
+        An unknown link or flow, two impairments of a class for one of them, or jitter and a delay schedule of a link
+        of which only one keeps packets in order.
 
     Examples
     --------
@@ -528,6 +680,16 @@ def check_impairments(impairments: Any, network: Network) -> tuple[Impairment, .
                     f"impairments must have one {name} for a link or flow, got two for {target[0]} {target[1]}"
                 )
             taken.add((name, target))
+    first_of: dict[int, Jitter | DelaySchedule] = {}
+    for index, item in enumerate(items):
+        if isinstance(item, Jitter | DelaySchedule) and item.link is not None:
+            other = first_of.setdefault(item.link, item)
+            if other.in_order != item.in_order:
+                raise ValueError(
+                    f"in_order must be equal for Jitter and DelaySchedule of link {item.link}: set that of "
+                    f"{type(item).__name__} (impairments[{index}]) to {other.in_order}, or that of "
+                    f"{type(other).__name__} to {item.in_order}"
+                )
     return items
 
 
@@ -536,7 +698,7 @@ def flows_of(impairment: OfPackets, n_flows: int) -> tuple[int, ...]:
 
     Parameters
     ----------
-    impairment : RandomLoss or DelaySpikes or Jitter or Aggregation
+    impairment : RandomLoss or BurstLoss or DelaySpikes or Jitter or Aggregation
         Impairment of packets.
     n_flows : int
         Number of flows of the network.
@@ -625,6 +787,22 @@ def _check_target(impairment: OfPackets) -> None:
     if not flows or len(set(flows)) < len(flows):
         raise ValueError(f"acks_of must name flows, each once, got {shown(acks_of)}")
     object.__setattr__(impairment, "acks_of", flows)
+
+
+def _check_schedule(schedule: CapacitySchedule | DelaySchedule, name: str, convert: Callable[[Any], float]) -> None:
+    """Check and convert the link, the times, and the values called `name` of a schedule."""
+    for field in ("times", name):
+        if isinstance(getattr(schedule, field), str) or not isinstance(getattr(schedule, field), Iterable):
+            raise TypeError(f"{field} must be a sequence, got {shown(getattr(schedule, field))}")
+    times = tuple(as_time(time, "times") for time in schedule.times)
+    values = tuple(convert(value) for value in getattr(schedule, name))
+    if not times or len(times) != len(values):
+        raise ValueError(f"{name} must be one for each of {len(times)} times, got {len(values)}")
+    if any(b <= a for a, b in zip(times, times[1:], strict=False)):
+        raise ValueError(f"times must increase, got {list(times)}")
+    object.__setattr__(schedule, "times", times)
+    object.__setattr__(schedule, name, values)
+    object.__setattr__(schedule, "link", as_count(schedule.link, "link"))
 
 
 def _range(value: Any, name: str) -> tuple[Any, Any]:

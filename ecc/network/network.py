@@ -38,6 +38,7 @@ from ecc._support.quantity import (
     default,
     required,
 )
+from ecc.network.applications import Application, application_from_table
 from ecc.network.demands import ACK_SIZE, Demand
 from ecc.network.drawing import routes_svg
 from ecc.network.fabric import Ends, Graph, ecmp_index, fat_tree_ends, leaf_spine_ends
@@ -191,12 +192,14 @@ class Flow:
     reordering_threshold : int, packets, from 1 to 255, or None
         Number of later packets, or of duplicate ACKs, after which missing data count as lost; fewer may be reordering.
         None: 3, or 1 without a transport if packets stay in order.
-    writes : (Quantity, Quantity), Quantity or None
-        Writes of the application: (bytes, period) [bytes, s; > 0], one at the start and one after each period; or a
-        rate [bit/s], one packet at a time. None: all data are available at the start.
+    writes : (Quantity, Quantity), Quantity, Application or None
+        Writes of the application: (bytes, period) [bytes, s; > 0], one at the start and one after each period; a rate
+        [bit/s], one packet at a time; or an application of `ecc.applications`. None: all data are available at the
+        start.
     delayed_acks : (int, Quantity) or None
-        (packets, time): the receiver sends one ACK for this number of packets (>= 2), or for those received up to this
-        time (s, >= 0) after the first of them. The ACK is that of the last packet. None: one ACK for each packet.
+        (packets, time): the receiver sends one ACK for this number of packets (>= 1), or for those received up to this
+        time (s, >= 0) after the first of them. The ACK is that of the last packet. None: one ACK for each packet; with
+        the transport "quic", (2, "25 ms") (RFC 9000 sec. 13.2).
     priority : int, from 0 to 7
         Class of its packets and ACKs in priority flow control (`Pause`); without effect elsewhere.
     ack_size : int, bytes, > 0
@@ -228,7 +231,7 @@ class Flow:
     reordering_threshold: int | None = None
     trimmed_size: OptionalSizeField = default(None)
     priority: int = 0
-    writes: tuple[Quantity, Quantity] | Quantity | None = None
+    writes: tuple[Quantity, Quantity] | Quantity | Application | None = None
     ack_size: SizeField = default(ACK_SIZE)
 
     def __repr__(self) -> str:
@@ -257,11 +260,11 @@ class Flow:
 
     @property
     def writes_in_bytes(self) -> tuple[int, float]:
-        """Size of a write [bytes] and the period [s] of the application; (0, 0.0): all data are there at the start."""
+        """Size of a write [bytes] and the period [s] of the application; (0, 0.0): it does not write periodically."""
+        if self.writes is None or isinstance(self.writes, Application):
+            return 0, 0.0
         if isinstance(self.writes, tuple):
             return int(as_number(self.writes[0], "writes")), float(as_number(self.writes[1], "writes"))
-        if self.writes is None:
-            return 0, 0.0
         return self.largest_packet, 8.0 * self.largest_packet / as_number(self.writes, "writes")
 
     @property
@@ -282,8 +285,12 @@ class Flow:
         return self.mean_packet * (1 if self.delayed_acks is None else self.delayed_acks[0])
 
 
-def _writes(value: Any, name: str) -> tuple[int, float] | float:
-    """Return (bytes, period), or a rate."""
+def _writes(value: Any, name: str) -> tuple[int, float] | float | Application:
+    """Return (bytes, period), a rate, or an application."""
+    if isinstance(value, Application):
+        return value
+    if isinstance(value, Mapping):
+        return application_from_table(value, name)
     if not isinstance(value, list | tuple):
         return as_rate(value, name)
     if len(value) != 2:
@@ -322,7 +329,7 @@ def _acks_delayed_by(value: Any, name: str) -> tuple[int, float]:
     """Return (packets, time)."""
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise ValueError(f"{name} must be (packets, time), got {shown(value)}")
-    return as_count(value[0], name, minimum=2, bits=31), as_delay(value[1], name)
+    return as_count(value[0], name, minimum=1, bits=31), as_delay(value[1], name)
 
 
 def _spraying(value: Any, name: str) -> Any:
@@ -566,8 +573,8 @@ class Network(Displayed):
         return np.array(
             [
                 2.0 * f.access_delay
-                + (there := self._delay_along(f.route))
-                + (self._delay_along(f.reverse) if f.reverse else there)
+                + (forward_delay := self._delay_along(f.route))
+                + (self._delay_along(f.reverse) if f.reverse else forward_delay)
                 for f in self.flows
             ]
         )
@@ -1178,13 +1185,13 @@ def _flows_of(tables: Sequence[Any]) -> list[Flow]:
         if type(delay) is not float or not 0.0 <= delay < LONGEST_DELAY:
             flows.append(from_table(Flow, table, f"flows[{i}]"))
             continue
-        others = repr({**table, "access_delay": None})
-        if (flow := alike.get(others)) is not None:
+        key = repr({**table, "access_delay": None})
+        if (flow := alike.get(key)) is not None:
             flows.append(flow._with_access_delay(delay))
             continue
         flows.append(from_table(Flow, table, f"flows[{i}]"))
-        if "..." not in others:  # an abbreviated array has the text of other arrays
-            alike[others] = flows[-1]
+        if "..." not in key:  # an abbreviated array has the text of other arrays
+            alike[key] = flows[-1]
     return flows
 
 
@@ -1297,7 +1304,13 @@ def to_table(item: Any) -> dict[str, Any]:
     kind: type = type(item)
     values = ((name, getattr(item, name), default) for name, default in _defaults(kind))
     return {
-        k: list(v) if isinstance(v, tuple) else to_table(v) if is_dataclass(v) else v
+        k: {"name": type(v).__name__, **to_table(v)}
+        if isinstance(v, Application)
+        else list(v)
+        if isinstance(v, tuple)
+        else to_table(v)
+        if is_dataclass(v)
+        else v
         for k, v, default in values
         if v != default
     }

@@ -209,6 +209,8 @@ def _engine(setup: Setup, scenario: Scenario, compiled: _Tables, words: Sequence
         n_sampled=scenario.network.n_flows,
         changes=setup.changes,
         impairments=setup.impairments,
+        delay_changes=setup.delay_changes,
+        writes=setup.writes,
         servers=setup.servers,
         opportunities=setup.opportunities,
         quanta=setup.quanta,

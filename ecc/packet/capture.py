@@ -5,12 +5,12 @@ header at that time. Packets lost later on the wire are included; packets droppe
 
 Frames are raw IPv4 without data. Flow f sends from 10.0.0.0 + f to 10.128.0.0 + f, and ACKs in the opposite direction;
 numbers of transfers follow those of the flows. The result of the protocol's `wire_header` is above IPv4, as IP protocol
-253 (for experiments, RFC 3692), or as TCP for protocols with a `transport` and for headers in a TCP option; or it is in
-fields of the IP header itself, which also has the ECN codepoint. If the papers do not specify the layout of a header,
-it has the fields of its record, 8 bytes each. Sequence numbers count the bytes of a flow that the link has sent. The
-original length is the size of the packet on this link, or that of the headers if they are longer. A value that does not
-fit into its field is replaced by the nearest value that does. A file has an interface for each protocol; its
-description has the name of the protocol and, if `ecc.packet.dissector` knows the header, that of the header.
+253 (for experiments, RFC 3692), or as TCP for protocols with a transport of TCP and for headers in a TCP option; or it
+is in fields of the IP header itself, which also has the ECN codepoint. If the papers do not specify the layout of a
+header, it has the fields of its record, 8 bytes each. Sequence numbers count the bytes of a flow that the link has
+sent. The original length is the size of the packet on this link, or that of the headers if they are longer. A value
+that does not fit into its field is replaced by the nearest value that does. A file has an interface for each protocol;
+its description has the name of the protocol and, if `ecc.packet.dissector` knows the header, that of the header.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class _Region:
 
     def __init__(self, part: Part) -> None:
         self.name, self.protocol = type(part.protocol).__name__, part.protocol
-        self.is_tcp = getattr(part.protocol, "transport", None) is not None
+        self.is_tcp = part.protocol.transport not in (None, "quic")
         self.dtype, self.offset = part.header, part.header_offset
         self.description = description(part)
 

@@ -19,10 +19,10 @@ from ecc._support.files import check_regular, replacing
 
 __all__ = ["Checkpoint", "write_checkpoint"]
 
-FORMAT = 7
+FORMAT = 8
 DIGEST = hashlib.sha256().digest_size
 STOPPED = ("paused", "completed", "canceled", "interrupted")
-OPTIONS = {"sample", "start", "perturbation", "trace", "histogram_from", "memory_limit", "record", "threads"}
+OPTIONS = {"sample", "start", "perturbation", "trace", "histogram_from", "memory_limit", "record", "observe", "threads"}
 
 
 def write_checkpoint(path: str | Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

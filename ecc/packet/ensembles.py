@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.digests import digest, function_digest
-from ecc._support.quantity import Quantity, as_count
+from ecc._support.quantity import Quantity
 from ecc._support.reports import ProgressCallback
 from ecc._support.store import Store
 from ecc.errors import EccError, warn
 from ecc.packet.simulation import Cancel, Run, simulate
-from ecc.results.members import Interrupt, Members, Varied, collected, or_error
+from ecc.results.members import Interrupt, Members, Varied, collected, or_error, seeds_of
 from ecc.results.metrics import evaluated, get
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
@@ -133,7 +133,7 @@ def ensemble(
     if seeds is not None and "seed" in (vary or {}):
         raise ValueError("seeds must be None if vary names the seed")
     scenario.check_writable()  # refuse a scenario that cannot be stored with the result before the work
-    members = Members.of({**(vary or {}), **_seeds(scenario, seeds)}, "vary")
+    members = Members.of({**(vary or {}), **seeds_of(scenario, seeds)}, "vary")
     interrupt, templates = Interrupt(), list[Trajectory]()
 
     def ends() -> bool:
@@ -360,15 +360,3 @@ def _series(members: Members, results: Sequence[_Member], template: Trajectory, 
                 values[k, : len(array)] = array
         variables[name] = ((*members.dims, *labeled.dims), values.reshape(*members.shape, *shape), labeled.attrs)
     return variables
-
-
-def _seeds(scenario: Scenario, seeds: int | Sequence[int] | None) -> dict[str, list[int]]:
-    """Return the dimension of seeds, if there is one."""
-    if seeds is None:
-        return {}
-    if isinstance(seeds, int | np.integer):
-        count = as_count(seeds, "seeds", minimum=1)
-        return {"seed": list(range(scenario.seed, scenario.seed + count))}
-    if not len(seeds):
-        raise ValueError(f"seeds must have at least one seed, got {shown(seeds)}")
-    return {"seed": [as_count(seed, "seeds", bits=64) for seed in seeds]}

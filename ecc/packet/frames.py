@@ -35,7 +35,7 @@ def formats(setup: Setup) -> Formats:
     frame_formats = np.zeros(len(setup.parts), FRAME_FORMAT)
     format_of = np.zeros(setup.n_flows, np.int64)
     for k, part in enumerate(setup.parts):
-        is_tcp = getattr(part.protocol, "transport", None) is not None
+        is_tcp = part.protocol.transport not in (None, "quic")
         for name, is_ack in (("n_data", False), ("n_ack", True)):
             wire = _wire_fields(part, is_ack)
             fields = _words(part) if wire is None else _fields(part, wire)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ecc._support.interrupts import record_in_force
+from ecc._support.interrupts import InterruptRecord, record_in_force
 
 __all__ = ["Interrupts", "SliceLimit"]
 
@@ -24,11 +24,13 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self.noted = self._may_raise = False
-        in_main = threading.current_thread() is threading.main_thread()
-        self._before = signal.getsignal(signal.SIGINT)
-        self._record = record_in_force(self._before)
-        self._handles = in_main and (self._before is signal.default_int_handler or self._record is not None)
+        self.noted = self._may_raise = self._handles = False
+        self._before: Any = None
+        self._record: InterruptRecord | None = None
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.getsignal(signal.SIGINT)
+            self._record = record_in_force(self._before)
+            self._handles = self._before is signal.default_int_handler or self._record is not None
 
     def __enter__(self) -> Interrupts:
         if self._handles:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from operator import attrgetter, is_
 from types import FunctionType
+from typing import Any
 
 from ecc.contract.protocol import Protocol
 from ecc.jit.reach import Snapshot
@@ -20,7 +21,7 @@ from ecc.packet.prepare import prepare, with_seed
 from ecc.packet.setup import Setup
 from ecc.scenario import Scenario
 
-__all__ = ["prepared"]
+__all__ = ["idle_runs", "prepared", "setup_of_plan"]
 
 _MAX_PLANS, _MAX_SIZE = 8, 1_000
 """Number of plans kept, and the maximum number of links and flows of a network whose plan is kept."""
@@ -37,8 +38,9 @@ class _Plan:
         protocols = scenario.deployment.protocols
         scenario.check_writable()
         self._scenario, self._setup = scenario, prepare(scenario)
-        object.__setattr__(self._setup, "compiled", {"setup": self._setup})
-        self._entries = list(_entries(protocols))
+        object.__setattr__(self._setup, "compiled", {"setup": self._setup, "idle": {}})
+        self._entries = _entries(protocols)
+        self._draws_writes = len(self._setup.writes) > 0
         hooks = [hook for part in self._setup.parts for *_, hooks in part.sides() for hook in hooks.values()]
         self._sides = [
             (part.protocol, f"{side[:-1]}_hooks") for part in self._setup.parts for side, *_, its in part.sides() if its
@@ -58,23 +60,33 @@ class _Plan:
         return (
             mine.network is scenario.network
             and mine.workload is scenario.workload
+            and not self._draws_writes
             and _OPTIONS(mine) == _OPTIONS(scenario)
             and all(map(is_, self._entries, _entries(mine.deployment.protocols)))
             and all(map(is_, self._hooks, self._hooks_now()))
             and self._snapshot.is_current()
         )
 
+    @property
+    def idle(self) -> dict[Any, Any]:
+        """Finished runs by what they have in common with a run that may use them."""
+        assert self._setup.compiled is not None
+        runs: dict[Any, Any] = self._setup.compiled["idle"]
+        return runs
+
     def setup(self, scenario: Scenario) -> Setup:
         """Return the setup of a run, with records of its own."""
         return with_seed(self._setup, scenario)
 
 
-def _entries(protocols: tuple[Protocol, ...]) -> Iterator[object]:
-    """Yield all entries of the classes of protocols and of their base classes."""
+def _entries(protocols: tuple[Protocol, ...]) -> list[object]:
+    """Return all entries of the classes of protocols and of their base classes: some hundred, for each run."""
+    entries: list[object] = []
     for kind in dict.fromkeys(map(type, protocols)):
         for cls in kind.__mro__:
-            yield from vars(cls).values()
-            yield cls
+            entries += vars(cls).values()
+            entries.append(cls)
+    return entries
 
 
 _plans: list[_Plan] = []
@@ -97,10 +109,39 @@ def prepared(scenario: Scenario, start: str = "empty", perturbation: float = 0.0
     if start != "empty" or perturbation != 0.0 or scenario.network.n_flows + scenario.network.n_links > _MAX_SIZE:
         scenario.check_writable()
         return prepare(scenario, start, perturbation)
+    return (_kept(scenario) or _keep(_Plan(scenario))).setup(scenario)
+
+
+def idle_runs(scenario: Scenario) -> dict[Any, Any] | None:
+    """Return the finished runs of the plan that serves a scenario, which another run may use; None without a plan.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    """
+    plan = _kept(scenario)
+    return None if plan is None else plan.idle
+
+
+def setup_of_plan(scenario: Scenario) -> Setup | None:
+    """Return the first setup of the plan that serves a scenario; None without a plan.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    """
+    plan = _kept(scenario)
+    return None if plan is None else plan._setup
+
+
+def _kept(scenario: Scenario) -> _Plan | None:
+    """Return the kept plan that serves a scenario, which is then the last one to be forgotten."""
     with _lock:
         plan = next((plan for plan in _plans if plan.serves(scenario)), None)
-    if plan is None:
-        plan = _Plan(scenario)
+    return None if plan is None else _keep(plan)
+
+
+def _keep(plan: _Plan) -> _Plan:
     with _lock:
         _plans[:] = [plan, *(other for other in _plans if other is not plan)][:_MAX_PLANS]
-    return plan.setup(scenario)
+    return plan

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
-from ecc._support.quantity import LONGEST_TIME
+from ecc._support.quantity import LONGEST_TIME, as_number
 from ecc.contract.choices import (
     ECN_ECHOES,
     LOST_RETRANSMISSIONS,
@@ -29,11 +29,26 @@ from ecc.contract.parameters import check_choice
 from ecc.contract.protocol import Protocol
 from ecc.contract.records import check_params, check_records, param_record, record_dtype, records
 from ecc.contract.values import equilibrium_of
-from ecc.native import BEGUN, CHANGE, IMPAIRMENT, SERVER, UNDER_WAY, new_flows, new_links, picoseconds
+from ecc.native import (
+    BEGUN,
+    CHANGE,
+    DELAY_CHANGE,
+    IMPAIRMENT,
+    SERVER,
+    UNDER_WAY,
+    WRITE,
+    new_flows,
+    new_links,
+    picoseconds,
+)
 from ecc.native.engine import copied
+from ecc.network.applications import NO_END, Application
 from ecc.network.impairments import (
+    JITTER_LAWS,
     Aggregation,
+    BurstLoss,
     CapacitySchedule,
+    DelaySchedule,
     DelaySpikes,
     DeliveryTrace,
     Jitter,
@@ -46,9 +61,12 @@ from ecc.packet.setup import Part, Setup
 from ecc.packet.under_way import Stationary, counted_before, queued_at_links, routes_of, under_way
 from ecc.scenario import Scenario
 
-__all__ = ["prepare", "sample_width", "with_seed"]
+__all__ = ["first_intervals_of", "prepare", "sample_width", "with_seed"]
 
 _MAX_PERTURBATION = 1e6
+_MAX_PACING = 1e6
+_QUIC_ACK_EVERY = 2  # RFC 9000 sec. 13.2.2
+_MAX_ACK_DELAY = 25 * 10**9  # ps, RFC 9000 sec. 18.2
 STARTS = ("empty", "equilibrium")
 
 
@@ -85,7 +103,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     templates = flows[network.n_flows :]
     template_ack_delays = network.with_flows(templates).ack_delays if templates else np.zeros(0)
     ack_delays = np.concatenate([network.ack_delays, template_ack_delays])
-    link_impairments, flow_impairments, impairments = _impairments(scenario, len(at), len(flows))
+    link_impairments, flow_impairments, impairments, delay_changes = _impairments(scenario, len(at), len(flows))
     n_changes, changes = _changes(scenario, len(at))
     link_servers, servers, opportunities = _servers(scenario, len(at))
     quanta = _queues(scenario.deployment.links, link_table := _link_table(scenario, at, parts))
@@ -93,6 +111,11 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     link_table["n_changes"], link_table["impairment"], link_table["server"] = n_changes, link_impairments, link_servers
     flow_table = _flow_table(scenario, flows, ack_delays, parts)
     _check_transmission_times(flows, link_table, flow_table, changes)
+    for item in scenario.impairments:
+        if isinstance(item, DelaySchedule):
+            if network.links[item.link].pause is not None:
+                raise ValueError(f"DelaySchedule must be for a link without pause, got one for link {item.link}")
+            link_table["delay"][item.link] = _min_delay(network.links[item.link].delay, item)
     link_table["phase_jitter"][_links_with_phases(flows, flow_table)] = True
     _check_spraying(flows, parts)
     _check_trimming(flows, parts)
@@ -124,6 +147,8 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
         template_ack_delays,
         changes,
         impairments,
+        delay_changes,
+        _writes(scenario, flows, flow_table),
         servers,
         opportunities,
         quanta,
@@ -152,10 +177,24 @@ def with_seed(setup: Setup, scenario: Scenario) -> Setup:
         parts.append(new_part)
     object.__setattr__(out, "parts", parts)
     if any(map(_ticks, parts)):
-        links, rng = copied(setup.links), np.random.default_rng(scenario.seed)
-        links["first_interval"] = _first_intervals(scenario, links["at"], parts, setup.warmup_end, rng)
+        links = copied(setup.links)
+        links["first_interval"] = first_intervals_of(setup, scenario)
         object.__setattr__(out, "links", links)
     return out
+
+
+def first_intervals_of(setup: Setup, scenario: Scenario) -> NDArray[np.int64] | None:
+    """Return the first ticks of routers [ps] in a run that begins empty, or None if no router has a clock.
+
+    Parameters
+    ----------
+    setup, scenario
+        See `with_seed`.
+    """
+    if not any(map(_ticks, setup.parts)):
+        return None
+    rng = np.random.default_rng(scenario.seed)
+    return _first_intervals(scenario, setup.links["at"], setup.parts, setup.warmup_end, rng)
 
 
 def _check_start(start: str, perturbation: float, scenario: Scenario) -> None:
@@ -319,7 +358,7 @@ def _ticks(part: Part) -> bool:
 
 def _flow_states(scenario: Scenario, protocol: Protocol, flows: Sequence[int], hops: int) -> NDArray[np.void]:
     """Return the initial states of flows, with the links to which they are assigned."""
-    states = records(protocol.FlowState(), len(flows), hops)
+    states = records(protocol.flow_record(), len(flows), hops)
     if scenario.assignment is not None:
         if "assigned" not in (states.dtype.names or ()):
             raise ValueError(f"assignment must be None: flows of {type(protocol).__name__} cannot hold one")
@@ -438,7 +477,7 @@ def _flow_table(
     delayed = [flow.delayed_acks or (0, 0.0) for flow in flows]  # packets per ACK; maximum wait [s]
     out["ack_every"] = [packets for packets, _ in delayed]
     out["ack_wait"] = picoseconds([wait for _, wait in delayed])
-    writes = [flow.writes_in_bytes for flow in flows]
+    writes = [(0, 0.0) if isinstance(flow.writes, Application) else flow.writes_in_bytes for flow in flows]
     out["write_size"] = [size for size, _ in writes]
     out["write_period"] = picoseconds([period for _, period in writes])
     for part in parts:
@@ -461,11 +500,21 @@ def _flow_table(
         out["transport"][its] = TRANSPORTS.index(protocol.transport)
         out["lost_retransmission"][its] = LOST_RETRANSMISSIONS.index(protocol.lost_retransmission)
         out["uses_prr"][its] = PRR_USES.index(protocol.uses_prr) if protocol.transport in ("sack", "rack") else 0
+        if protocol.transport == "quic":
+            if protocol.uses_prr:
+                name = type(protocol).__name__
+                raise ValueError(
+                    f"uses_prr of {name} must be False with the transport 'quic', got {shown(protocol.uses_prr)}"
+                )
+            by_default = its[out["ack_every"][its] == 0]
+            out["ack_every"][by_default], out["ack_wait"][by_default] = _QUIC_ACK_EVERY, _MAX_ACK_DELAY
         out["ecn"][its] = ECN_ECHOES.index(protocol.ecn_echo)
         out["receiver_window"][its] = protocol.receiver_window
         out["min_rto"][its] = picoseconds(protocol.min_rto)
         out["initial_rto"][its] = picoseconds(protocol.initial_rto)
         out["rto_granularity"][its] = picoseconds(protocol.rto_granularity)
+        if protocol.pacing:
+            _pace(protocol, flows, out, its)
         if scenario.header_bytes:
             if protocol.header_bytes is None:
                 raise ValueError(f"header_bytes must be False: {type(protocol).__name__} does not declare its size")
@@ -474,6 +523,17 @@ def _flow_table(
         layout: Mapping[str, Any] = part.flow_states.dtype.fields or {}
         out["bottleneck"][its] = layout["bottleneck"][1] if "bottleneck" in layout else -1
     return out
+
+
+def _pace(protocol: Protocol, flows: Sequence[Flow], out: NDArray[np.void], its: NDArray[np.int64]) -> None:
+    """Write the pacing of the windows of a protocol."""
+    gain, name = as_number(protocol.pacing, "pacing"), type(protocol).__name__
+    if not 0.0 < gain <= _MAX_PACING:
+        raise ValueError(f"pacing of {name} must be from 0 to {_MAX_PACING:g} windows per RTT, got {gain:g}")
+    if protocol.transport is None:
+        raise ValueError(f"pacing of {name} must be 0 without a transport, got {gain:g}")
+    out["pacing_gain"][its] = gain
+    out["pacing_burst"][its] = [round(protocol.pacing_burst(flows[k].largest_packet)) for k in its]
 
 
 def _first_intervals(
@@ -495,6 +555,31 @@ def _first_intervals(
     return out
 
 
+_NEVER_WRITES = 3.9e6
+"""Time of the write of an application that writes nothing [s]: the clock of the engine ends soon after."""
+
+
+def _writes(scenario: Scenario, flows: Sequence[Flow], table: NDArray[np.void]) -> NDArray[np.void]:
+    """Return the writes of applications, dtype WRITE, and write their places to the table of flows."""
+    rows: list[NDArray[np.void]] = [np.zeros(0, WRITE)]
+    count = 0
+    for index, flow in enumerate(flows):
+        if not isinstance(flow.writes, Application):
+            continue
+        times, sizes = flow.writes.writes(scenario.duration - (flow.start or 0.0), [scenario.seed, index])
+        if len(times) == 0:  # a flow without writes would have all data at its start
+            times, sizes = np.array([_NEVER_WRITES]), np.ones(1, np.int64)
+        ticks, places = np.unique(picoseconds(times), return_inverse=True)
+        totals = np.zeros(len(ticks), np.int64)
+        np.add.at(totals, places, sizes)
+        writes = np.zeros(len(ticks), WRITE)
+        writes["time"], writes["total"] = ticks, np.minimum(np.cumsum(totals), NO_END)
+        table["first_write"][index], table["n_writes"][index] = count, len(writes)
+        rows.append(writes)
+        count += len(writes)
+    return np.concatenate(rows)
+
+
 # Impairments --------------------------------------------------------------------------------------------------------
 
 
@@ -511,34 +596,74 @@ def _changes(scenario: Scenario, n_links: int) -> tuple[NDArray[np.int64], NDArr
 
 def _impairments(
     scenario: Scenario, n_links: int, n_flows: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.void]]:
-    """Return the impairment of each link and flow, counted from 1 (0: none), and the impairments, dtype IMPAIRMENT."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.void], NDArray[np.void]]:
+    """Return the impairment of each link and flow, counted from 1 (0: none).
+
+    Also return the impairments, dtype IMPAIRMENT, and the changes of delays to which they refer, dtype DELAY_CHANGE.
+    """
     channels: dict[tuple[str, int], NDArray[np.void]] = {}
+    delays: list[tuple[int, int]] = []
     for item in scenario.impairments:
         if isinstance(item, CapacitySchedule | Shaper | DeliveryTrace):
             continue
         if isinstance(item, Aggregation) and item.link is not None:
             continue
-        numbers = range(n_flows) if item.acks_of == "all" else item.acks_of or ()
+        acks_of = None if isinstance(item, DelaySchedule) else item.acks_of
+        numbers = range(n_flows) if acks_of == "all" else acks_of or ()
         for owner in [("link", item.link)] if item.link is not None else [("flow", k) for k in numbers]:
             channel = channels.setdefault(owner, np.zeros(1, IMPAIRMENT))[0]
-            if isinstance(item, RandomLoss):
-                for kind in ("data", "ack"):
-                    if item.kind in (kind, "all") or item.link is None:
-                        channel[f"{kind}_loss"] = item.probability
-            elif isinstance(item, DelaySpikes):
-                channel["spike_every_lo"], channel["spike_every_hi"] = item.every
-                channel["spike_lo"], channel["spike_hi"] = picoseconds(item.delay)
-                channel["spike_between"] = picoseconds(item.between)
-            elif isinstance(item, Aggregation):
-                _write_slots(channel, item)
-            elif isinstance(item, Jitter):
-                channel["jitter_lo"], channel["jitter_hi"] = picoseconds(item.delay)
+            if isinstance(item, DelaySchedule):
+                changes = _delay_changes(scenario.network.links[item.link].delay, item)
+                channel["first_delay"], channel["n_delays"] = len(delays), len(changes)
                 channel["reorders"] = not item.in_order
+                delays += changes
+            else:
+                _write_impairment(channel, item)
     of_links, of_flows = np.zeros(n_links, np.int64), np.zeros(n_flows, np.int64)
     for number, (side, index) in enumerate(channels, 1):
         (of_links if side == "link" else of_flows)[index] = number
-    return of_links, of_flows, np.concatenate([np.zeros(0, IMPAIRMENT), *channels.values()])
+    impairments = np.concatenate([np.zeros(0, IMPAIRMENT), *channels.values()])
+    return of_links, of_flows, impairments, np.array(delays, DELAY_CHANGE)
+
+
+def _write_impairment(channel: np.void, item: RandomLoss | BurstLoss | DelaySpikes | Jitter | Aggregation) -> None:
+    """Write an impairment to a row of dtype IMPAIRMENT."""
+    if isinstance(item, RandomLoss):
+        for kind in ("data", "ack"):
+            if item.kind in (kind, "all") or item.link is None:
+                channel[f"{kind}_loss"] = item.probability
+    elif isinstance(item, BurstLoss):
+        channel["burst_kinds"] = 2 if item.link is None else {"data": 1, "ack": 2, "all": 3}[item.kind]
+        for name in ("begins", "ends", "good_loss", "bad_loss"):
+            channel[f"burst_{name}"] = getattr(item, name)
+    elif isinstance(item, DelaySpikes):
+        channel["spike_every_lo"], channel["spike_every_hi"] = item.every
+        channel["spike_lo"], channel["spike_hi"] = picoseconds(item.delay)
+        channel["spike_between"] = picoseconds(item.between)
+    elif isinstance(item, Aggregation):
+        _write_slots(channel, item)
+    else:
+        channel["reorders"] = not item.in_order
+        channel["jitter_law"] = JITTER_LAWS.index(item.law)
+        if item.law == "uniform":
+            channel["jitter_lo"], channel["jitter_hi"] = picoseconds(item.delay)
+        elif item.law == "normal":
+            channel["jitter_scale"], channel["jitter_spread"] = 1e12 * np.array(item.delay, np.float64)
+        else:
+            channel["jitter_scale"], channel["jitter_spread"] = 1e12 * item.minimum, 1.0 / item.shape
+
+
+def _min_delay(delay: float, schedule: DelaySchedule) -> int:
+    """Return the minimum delay [ps] of a link with its own delay [s] and a schedule."""
+    return int(min(picoseconds([delay, *schedule.delays]).tolist()))
+
+
+def _delay_changes(delay: float, schedule: DelaySchedule) -> list[tuple[int, int]]:
+    """Return the delays of a schedule beyond its minimum, which the link has, with their times, from time 0 on [ps]."""
+    times, delays = picoseconds(schedule.times).tolist(), picoseconds(schedule.delays).tolist()
+    if times[0] > 0:
+        times, delays = [0, *times], [int(picoseconds(delay)), *delays]
+    return [(time, value - _min_delay(delay, schedule)) for time, value in zip(times, delays, strict=True)]
 
 
 def _servers(scenario: Scenario, n_links: int) -> tuple[NDArray[np.int64], NDArray[np.void], NDArray[np.int64]]:
@@ -713,6 +838,10 @@ def _check_begun(scenario: Scenario, parts: Sequence[Part]) -> None:
             raise ValueError(f"{refused} with {type(impairment).__name__}, got 'equilibrium'")
     for part in parts:
         name = type(part.protocol).__name__
+        if part.protocol.transport == "quic":
+            raise ValueError(f"{refused} over the transport 'quic', which delays ACKs, got 'equilibrium'")
+        if part.protocol.pacing:
+            raise ValueError(f"{refused} over {name} with pacing, got 'equilibrium'")
         if part.protocol.queues is not None or "on_dequeue" in part.link_hooks:
             raise ValueError(f"{refused} over {name}, which chooses the next packet, got 'equilibrium'")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,12 @@ from ecc.packet.recorded_fields import Series, recorded
 from ecc.packet.setup import Setup
 from ecc.packet.transfer_rows import Columns, flow_rows
 from ecc.packet.transfers import Transfers
-from ecc.packet.twin import PythonEngine
 from ecc.queues import Policer
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario, notes_at_end, notes_on_parameters, notes_on_queues, notes_on_unfinished
+
+if TYPE_CHECKING:
+    from ecc.packet.twin import PythonEngine
 
 __all__ = ["series_of", "trajectory_of"]
 
@@ -65,7 +67,8 @@ def trajectory_of(
         rows = np.concatenate([rows, transfers.rows, *([] if transfers.has_file else [engine.alive])])
         rows = rows[np.argsort(rows["number"])]
     columns = transfers.columns_of(rows)
-    has_started = (rows["size"] >= 0) & (rows["start"] < 1e12 * stats.now)
+    now, rates, notes_of_threads = stats.now, series["rate"], _notes_on_threads(engine, threads)
+    has_started = (rows["size"] >= 0) & (rows["start"] < 1e12 * now)
 
     def flows() -> Columns:
         makers: dict[str, Any] = {"transfer": lambda: rows["number"].copy()} | columns().makers
@@ -82,6 +85,13 @@ def trajectory_of(
             "version": __version__,
         }
 
+    def notes() -> Iterator[str]:
+        yield from notes_of_threads
+        yield from _notes_on_silence(setup, rows, now)
+        yield from _notes_of_plan(scenario, setup)
+        yield from notes_on_unfinished(has_started, rows["flow"]["completed"] == 1)
+        yield from notes_at_end(scenario, seen["time"], rates)
+
     return Trajectory.build(
         series.pop("time"),
         series,
@@ -96,22 +106,13 @@ def trajectory_of(
             "peak_bytes": stats.peak_bytes,
             "digest": stats.digest,
             "warmup_end": setup.warmup_end,
-            "notes": (
-                *_notes_on_threads(engine, threads),
-                *_notes_on_silence(setup, rows, stats.now),
-                *notes_on_parameters(scenario),
-                *_notes_on_headers(scenario),
-                *_notes_on_policers(scenario),
-                *notes_on_queues(scenario),
-                *notes_on_unfinished(has_started, rows["flow"]["completed"] == 1),
-                *notes_at_end(scenario, seen["time"], series["rate"]),
-            ),
         },
         attributes,
         classes=_classes(setup) if "queues" in seen else None,
         units=state_units([item.name for item in recording], scenario.deployment.protocols),
         histogram=(bin_edges(), engine.histogram * [[[1e-12], [1.0]]]) if has_histogram else None,
-        trace=engine.trace if len(engine.trace) else None,
+        trace=trace if len(trace := engine.trace) else None,
+        notes=notes,
     )
 
 
@@ -152,7 +153,7 @@ def series_of(
         "marks": seen["marked"],
         **{name: seen[sampled] for name, sampled in _BY_CLASS.items() if sampled in seen},
         **(_pauses(setup, seen) if "paused" in seen else {}),
-        **recorded(recording, seen.get("words", np.zeros((n, 0), np.int64))),
+        **(recorded(recording, seen.get("words", np.zeros((n, 0), np.int64))) if recording else {}),
     }
 
 
@@ -180,6 +181,20 @@ def _notes_on_threads(engine: Engine | Team | PythonEngine, threads: int) -> tup
     """Return a note if the run used fewer threads than requested."""
     used = engine.n_parts if isinstance(engine, Team) else 1
     return (f"threads: {used} of {threads}, because more would be slower",) if used < threads else ()
+
+
+def _notes_of_plan(scenario: Scenario, setup: Setup) -> tuple[str, ...]:
+    """Return the notes that are the same for all runs of a plan."""
+    shared: dict[str, Any] = {} if setup.compiled is None else setup.compiled
+    if "notes" not in shared:
+        shared["notes"] = (
+            *notes_on_parameters(scenario),
+            *_notes_on_headers(scenario),
+            *_notes_on_policers(scenario),
+            *notes_on_queues(scenario),
+        )
+    notes: tuple[str, ...] = shared["notes"]
+    return notes
 
 
 def _notes_on_headers(scenario: Scenario) -> Iterator[str]:

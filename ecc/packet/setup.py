@@ -62,7 +62,8 @@ class Setup:
     `parts` are the protocols; `header_size` [bytes] is the total size of their headers, and `record_size` [bytes] that
     of the record of a transfer. The routers' clocks begin at `warmup_end` [s]. `ack_delays` [s] is the ACK delay of
     each template, to which the access delay of a transfer is added. Links and flows refer to `changes` and
-    `impairments` (dtypes CHANGE and IMPAIRMENT), and links to `servers` (dtype SERVER) with `opportunities` [ps].
+    `impairments` (dtypes CHANGE and IMPAIRMENT), impairments to `delay_changes` (dtype DELAY_CHANGE), flows to
+    `writes` (dtype WRITE), and links to `servers` (dtype SERVER) with `opportunities` [ps].
     `quanta` [bytes] has a value for each queue of links with several. `ideal_times` are for `flows`. `begun` has the
     round-trip times of flows that have begun before time 0 (dtype BEGUN), `under_way` the packets in the network at
     time 0 (dtype UNDER_WAY), and `counted` the bytes that counters of samples have counted before time 0: name -> shape
@@ -81,6 +82,8 @@ class Setup:
     ack_delays: NDArray[np.float64]
     changes: NDArray[np.void]
     impairments: NDArray[np.void]
+    delay_changes: NDArray[np.void]
+    writes: NDArray[np.void]
     servers: NDArray[np.void]
     opportunities: NDArray[np.int64]
     quanta: NDArray[np.int64]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,22 +19,25 @@ from ecc._support.memory import reserved_bytes
 from ecc._support.quantity import Quantity, as_count, as_size, as_time
 from ecc._support.reports import ProgressCallback, Share
 from ecc.errors import NativeError, warn
-from ecc.native import Engine, Team, picoseconds
+from ecc.native import OBSERVATION, Actions, Engine, Team, picoseconds
 from ecc.native.engine import sample_columns
 from ecc.native.guard import advancing, guarded
+from ecc.packet.actions import Target, observed_flows, target_of, value_of
 from ecc.packet.c_engine import build_engine, build_team, hook_digests
 from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.checkpoint import Checkpoint, write_checkpoint
 from ecc.packet.interrupts import Interrupts, SliceLimit
-from ecc.packet.plans import prepared
-from ecc.packet.prepare import sample_width, with_seed
+from ecc.packet.plans import idle_runs, prepared, setup_of_plan
+from ecc.packet.prepare import first_intervals_of, sample_width
 from ecc.packet.recorded_fields import Word, series
 from ecc.packet.result import series_of, trajectory_of
 from ecc.packet.setup import Setup
 from ecc.packet.transfers import Transfers
-from ecc.packet.twin import PythonEngine
 from ecc.results.trajectory import EVENTS, Trajectory
 from ecc.scenario import Scenario
+
+if TYPE_CHECKING:
+    from ecc.packet.twin import PythonEngine
 
 __all__ = ["Run", "resume", "simulate"]
 
@@ -45,6 +49,8 @@ _PYTHON_VALUES = 4
 """Memory of a number in the samples of the Python engine, relative to the C engine."""
 
 Cancel = Callable[[], bool]
+ActionMapping: TypeAlias = Annotated[Mapping[int, Mapping[str, Quantity]], "checked where it is read"]
+Observations: TypeAlias = Annotated[NDArray[np.void], "checked where it is read"]
 
 
 @check_arguments
@@ -108,24 +114,64 @@ def simulate(
     >>> round(float(run.rate[-1, 0]) / 1e6, 1)
     9.5
     """
-    run = Run(
-        scenario,
-        sample,
-        start,
-        perturbation,
-        record=record,
-        engine=engine,
-        flows_to=flows_to,
-        capture=capture,
-        qlog=qlog,
-        trace=trace,
-        histogram_from=histogram_from,
-        memory_limit=memory_limit,
-        threads=threads,
-    )
+    options: dict[str, Any] = {
+        "engine": engine,
+        "flows_to": flows_to,
+        "capture": capture,
+        "qlog": qlog,
+        "trace": trace,
+        "histogram_from": histogram_from,
+        "memory_limit": memory_limit,
+        "threads": threads,
+    }
+    is_plain = start == "empty" and perturbation == 0.0 and not record and _are_plain(options)
+    run = _idle_run(scenario, sample) if is_plain else None
+    run = Run(scenario, sample, start, perturbation, record=record, **options) if run is None else run
     run.advance(progress=progress, cancel=cancel)
     run.close()
-    return run.trajectory()
+    result = run.trajectory()
+    if is_plain and run.stopped == "completed":
+        _keep_idle(run)
+    return result
+
+
+_PLAIN: dict[str, Any] = {
+    "engine": "c",
+    "flows_to": None,
+    "capture": None,
+    "qlog": None,
+    "trace": 0,
+    "histogram_from": None,
+    "memory_limit": None,
+    "threads": 1,
+}
+"""Options of runs that may use the engine of a finished run."""
+_MAX_IDLE, _MAX_IDLE_BYTES = 4, 2**20
+"""Number of finished runs that a plan keeps, and the maximum memory of each."""
+
+
+def _are_plain(options: dict[str, Any]) -> bool:
+    # types first: an array compared with a number is an array
+    return all(type(options[name]) is type(plain) and options[name] == plain for name, plain in _PLAIN.items())
+
+
+def _idle_run(scenario: Scenario, sample: Quantity | None) -> Run | None:
+    """Return a finished run that begins again with a scenario, if the scenarios differ in nothing but their seed."""
+    idle = idle_runs(scenario)
+    run: Run | None = idle.pop((scenario.duration, scenario.sample_period(sample)), None) if idle else None
+    return run if run is not None and run._begin_again(scenario) else None
+
+
+def _keep_idle(run: Run) -> None:
+    """Keep a finished run of a plan for the next one, if it is small."""
+    shared, engine = run._setup.compiled, run._engine
+    if shared is None or not isinstance(engine, Engine) or engine.held_bytes > _MAX_IDLE_BYTES:
+        return
+    idle: dict[Any, Run] = shared["idle"]
+    idle[run.scenario.duration, run._period] = run
+    while len(idle) > _MAX_IDLE:
+        with suppress(KeyError, RuntimeError):  # another thread has taken one
+            del idle[next(iter(idle))]
 
 
 @check_arguments
@@ -169,6 +215,8 @@ class Run:
         the result made from these. None: nine tenths of the memory that is free when the run is created. A run is
         refused if its series alone exceed the limit. Rows of ended transfers are not counted; `flows_to` keeps them out
         of memory.
+    observe : sequence of int, optional
+        Indices of the flows of the network that `step` observes, for example [0]. Needs threads=1.
     threads : int, >= 1
         Maximum number of parts into which the network is divided, at links and access lines with a delay; each part
         runs in a thread. If more parts would be slower, fewer are used, and a note reports it. No result changes.
@@ -209,6 +257,7 @@ class Run:
         trace: int = 0,
         histogram_from: Quantity | None = None,
         memory_limit: int | str | None = None,
+        observe: Sequence[int] = (),
         threads: int = 1,
     ) -> None:
         period = scenario.sample_period(sample)
@@ -228,6 +277,7 @@ class Run:
             "histogram_from": self._histogram_from,
             "memory_limit": None if memory_limit is None else as_size(memory_limit, "memory_limit"),
             "record": list(record),
+            "observe": observed_flows(observe, scenario.network.n_flows),
             "threads": as_count(threads, "threads", minimum=1),
         }
         self._recording = series(self._setup, record)
@@ -245,8 +295,10 @@ class Run:
             name = "qlog" if qlog else "capture"
             raise ValueError(f"{name} must be None for a run that begins with queues at an equilibrium")
         if threads > 1:
-            _check_threads(threads, engine=engine != "c", memory_limit=memory_limit)
+            _check_threads(threads, engine=engine != "c", memory_limit=memory_limit, observe=len(observe))
         options = {"trace": self._options["trace"], **_sampling(scenario, sample)}
+        if len(observe):
+            options["monitors"] = self._options["observe"]
         self._engine: Engine | Team | PythonEngine
         if engine == "python":
             _check_python(capture=capture, histogram_from=histogram_from, memory_limit=memory_limit)
@@ -265,6 +317,7 @@ class Run:
         self._transfers = Transfers(scenario, self._setup, rows)
         self._events = FIRST_SLICE
         self._closed, self._has_logs = False, bool(qlog)
+        self._known_actions: dict[Any, tuple[list[Target], Actions]] = {}
 
     @cached_property
     def _tables_text(self) -> str:
@@ -335,10 +388,124 @@ class Run:
         except KeyboardInterrupt:
             self._stopped = "interrupted"
         except NativeError as error:
-            self._stopped = str(error)
-            self._take_all()
-            warn(f"the run ended at {self.now:g} s: {error}")
+            self._fail(error)
         return self
+
+    @advancing
+    def step(
+        self,
+        until: Quantity,
+        actions: ActionMapping | None = None,
+        observations: Observations | None = None,
+    ) -> NDArray[np.void]:
+        """Act on flows now, advance to a time, and return what the observed flows have measured since the last step.
+
+        Parameters
+        ----------
+        until : float, s
+            Time to reach, for example 2.0. If it has passed, time does not move; times after the end are the end.
+        actions : mapping, optional
+            Index of a flow -> what is set, and its value: "rate" (bit/s), "window" (bytes; 0: none), or the name of a
+            field of the protocol's `FlowState` that holds a float and that its hooks read. For example
+            {0: {"rate": "5 Mb/s"}}. A flow that acts must have started: `run.step(0.0)` starts the flows of time 0.
+        observations : NDArray[void], shape (n_observed,), optional
+            Array of dtype `OBSERVATION` to overwrite, which is faster; None: a new one.
+
+        Returns
+        -------
+        NDArray[void], shape (n_observed,)
+            The observations, in the order of `observe`, of dtype `OBSERVATION`; see there. The run itself is as after
+            `advance`: `stopped` reports whether it can go on.
+
+        Raises
+        ------
+        ValueError
+            If a value is out of range, a flow has not started or has ended, or the run is over; then nothing has
+            happened. If the run has several threads.
+        TypeError
+            If a value is of the wrong kind.
+
+        Examples
+        --------
+        >>> network = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05])
+        >>> run = Run(ecc.Scenario(network, ecc.models.ConstantRate("5 Mb/s"), duration=5.0), observe=[0])
+        >>> first, second = run.step(1.0), run.step(2.0, {0: {"rate": "8 Mb/s"}})
+        >>> float(first["sent"][0]), float(second["sent"][0])
+        (625000.0, 1000000.0)
+        """
+        if isinstance(self._engine, Team):
+            raise ValueError(f"step needs threads=1, got threads={self._options['threads']}")
+        end = min(until if type(until) is float and until >= 0.0 else as_time(until, "until"), self._scenario.duration)
+        observations = np.zeros(len(self._options["observe"]), OBSERVATION) if observations is None else observations
+        targets, table = self._actions(actions) if actions else ([], None)
+        if self._is_over and targets:
+            raise ValueError(f"actions must be for a run that can continue, got a run that ended: {self._stopped}")
+        if isinstance(self._engine, Engine) and self._is_simple and not self._is_over:
+            if self._step(self._engine, end, table, observations):
+                return observations
+        elif table is not None:
+            self._act(targets, table)
+        self.advance(end)
+        self._engine.observe(observations)
+        return observations
+
+    def _actions(self, actions: ActionMapping) -> tuple[list[Target], Actions]:
+        """Return the targets of actions, and their table with checked values."""
+        if type(actions) is not dict or not all(type(quantities) is dict for quantities in actions.values()):
+            if not isinstance(actions, Mapping) or not all(isinstance(item, Mapping) for item in actions.values()):
+                raise TypeError(f"actions must be a mapping of flows to mappings, got {shown(actions)}")
+        key = tuple((flow, name) for flow, quantities in actions.items() for name in quantities)
+        known = self._known_actions.get(key)
+        if known is None:
+            targets = [target_of(self._setup, flow, name) for flow, name in key]
+            known = self._known_actions[key] = (targets, Actions([target.row for target in targets]))
+        values = [value for quantities in actions.values() for value in quantities.values()]
+        checked = [value_of(target, value) for target, value in zip(known[0], values, strict=True)]
+        for k, value in enumerate(checked):
+            known[1].values[k] = value
+        return known
+
+    def _act(self, targets: list[Target], table: Actions) -> None:
+        """Perform actions now; refused ones raise a ValueError."""
+        engine = self._engine
+        assert not isinstance(engine, Team)
+        try:
+            if isinstance(engine, Engine):
+                engine.act(table)
+            else:
+                engine.act(targets, list(table.values))
+        except NativeError as error:
+            self._fail(error)
+
+    def _step(self, engine: Engine, end: float, table: Actions | None, observations: NDArray[np.void]) -> bool:
+        """Take a step by one call of the engine; return whether it has reached its end, and was observed."""
+        self._stopped = "paused"
+        try:
+            reason = engine._take_step(end, table, observations, SLICE)
+        except NativeError as error:
+            self._fail(error)
+            return False
+        if engine._has_finished:
+            self._take_all()
+        if reason not in ("until", "idle"):
+            return False
+        if end == self._scenario.duration:
+            self._stopped = "completed"
+            self.close()
+        return True
+
+    def _fail(self, error: NativeError) -> None:
+        """End the run after a failure of its engine; raise a ValueError if the engine has only refused an action."""
+        if self._engine.stats.stop != "error":
+            raise ValueError(str(error)) from None
+        self._stopped = str(error)
+        self._take_all()
+        warn(f"the run ended at {self.now:g} s: {error}")
+
+    @cached_property
+    def _is_simple(self) -> bool:
+        """True if nothing but the engine takes part in a step: no files, and no histogram that begins later."""
+        return not self._captures and not self._transfers.has_file and self._histogram_from is None
 
     @property
     def _has_histogram(self) -> bool:
@@ -390,8 +557,8 @@ class Run:
     @guarded
     def close(self) -> None:
         """Finish the files of `flows_to`, `capture` and `qlog`, and end the run; transfers under way get rows too."""
-        if self._has_logs and isinstance(self._engine, PythonEngine):
-            self._engine.write_logs()
+        if self._has_logs:
+            cast("PythonEngine", self._engine).write_logs()
             self._has_logs, self._closed = False, True
         for capture in self._captures:
             capture.close()
@@ -432,7 +599,7 @@ class Run:
         """
         if self._is_over and self.stopped != "completed":
             raise ValueError(f"save needs a run that can be resumed, got a run that ended: {self.stopped}")
-        if self._captures or isinstance(self._engine, PythonEngine):
+        if self._captures or not isinstance(self._engine, Engine | Team):
             raise ValueError("save needs a run of engine='c', without capture")
         if self.flows_to is not None and self.flows_to.resolve() == Path(path).resolve():
             raise ValueError(f"path must differ from the file of flows_to, got {shown(str(path))}")
@@ -457,7 +624,7 @@ class Run:
         for k, part in enumerate(setup.parts):
             part.link_states[:] = saved.array(f"links_{k}", part.link_states.dtype, len(part.link_states))
             part.flow_states[:] = saved.array(f"flows_{k}", part.flow_states.dtype, len(part.flow_states))
-        assert not isinstance(engine, PythonEngine)  # save refuses it
+        assert isinstance(engine, Engine | Team)  # save refuses the others
         engine.load(saved.engine)
         if not np.isin(engine.trace["kind"], np.arange(len(EVENTS))).all():
             raise ValueError(f"kinds of events must be from 0 to {len(EVENTS) - 1}")
@@ -470,17 +637,47 @@ class Run:
 
         Results that were taken before do not change.
         """
-        shared, engine = self._setup.compiled, self._engine
-        if shared is None or scenario.deployment is not self.scenario.deployment or not isinstance(engine, Engine):
+        return scenario.deployment is self.scenario.deployment and self._begin_again(scenario)
+
+    def _restart_like(self, scenario: Scenario) -> bool:
+        """Begin again with a scenario if it differs from that of this run in nothing but its seed."""
+        mine, shared = self._scenario, self._setup.compiled
+        if shared is None or scenario.duration != mine.duration:
             return False
-        setup = with_seed(shared["setup"], scenario)
-        for part, new in zip(self._setup.parts, setup.parts, strict=True):
-            part.link_states[:], part.flow_states[:] = new.link_states, new.flow_states
-        engine.restart(scenario.seed, setup.links["first_interval"])
-        self._scenario, self._stopped, self._closed = scenario, "paused", False
-        self._transfers = Transfers(scenario, self._setup, None)
-        self.__dict__.pop("_tables_text", None)
+        differs = scenario.deployment is not mine.deployment or scenario.network is not mine.network
+        if (differs or scenario.workload is not mine.workload) and setup_of_plan(scenario) is not shared["setup"]:
+            return False
+        return self._begin_again(scenario)
+
+    def _begin_again(self, scenario: Scenario) -> bool:
+        """Begin again with a scenario that the plan of this run serves, like `_restart`."""
+        shared, engine = self._setup.compiled, self._engine
+        if shared is None or len(self._setup.writes) > 0 or not isinstance(engine, Engine):  # a seed draws writes
+            return False
+        for states, initial in self._records:
+            states[:] = initial
+        max_bytes = self._options["memory_limit"] or free_memory()
+        engine._restart(scenario.seed, first_intervals_of(shared["setup"], scenario), max_bytes)
+        state = self.__dict__
+        state.update(_scenario=scenario, _stopped="paused", _closed=False)
+        state["_transfers"] = Transfers(scenario, self._setup, None)
+        for name in ("_tables_text", "_is_simple"):
+            state.pop(name, None)
         return True
+
+    @cached_property
+    def _records(self) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
+        """The bytes of the records of a plan's run, and of their initial values."""
+        assert self._setup.compiled is not None
+        return [
+            (states.view(np.uint8), initial.view(np.uint8))
+            for part, first in zip(self._setup.parts, self._setup.compiled["setup"].parts, strict=True)
+            for states, initial in (
+                (part.link_states, first.link_states),
+                (part.flow_states, first.flow_states),
+            )
+            if len(states)
+        ]
 
     def _series(self) -> dict[str, NDArray[Any]]:
         """Return the series so far by name, and "time"."""
@@ -593,15 +790,25 @@ def _python_engine(
     trace: int,
     sample: float,
     n_samples: int,
+    monitors: Sequence[int] = (),
 ) -> PythonEngine:
     """Return the Python engine of a prepared run; refuse series and a trace that exceed the free memory."""
+    from ecc.packet.twin import PythonEngine
+
     columns = sample_columns(
         setup.links[: scenario.network.n_links], setup.flows, setup.flows[:0], scenario.network.n_flows, len(words)
     )
     n_values = n_samples * sum(columns.values())
     reserved_bytes(free_memory(), series=_PYTHON_VALUES * n_values, trace=4 * trace)
     return PythonEngine(
-        setup, trace=trace, seed=scenario.seed, recorded=words, qlog=qlog, sample=sample, n_samples=n_samples
+        setup,
+        trace=trace,
+        seed=scenario.seed,
+        recorded=words,
+        qlog=qlog,
+        sample=sample,
+        n_samples=n_samples,
+        monitors=monitors,
     )
 
 

@@ -24,7 +24,7 @@ from ecc.contract.assignment import parameter_names, with_parameters
 from ecc.contract.protocol import Protocol
 from ecc.scenario import Scenario
 
-__all__ = ["Crew", "Interrupt", "Members", "Varied", "collected", "or_error"]
+__all__ = ["Crew", "Interrupt", "Members", "Varied", "collected", "or_error", "seeds_of"]
 
 _PERIOD, _MAX_ENDED = 0.05, 64
 """Time [s] and number of members of a thread after which members that have ended are handed over."""
@@ -53,7 +53,7 @@ class Members:
         Raises
         ------
         ValueError
-            If there are no names, or no values of one.
+            Without names, or without values of one.
         TypeError
             If values are not a sequence.
         """
@@ -347,3 +347,27 @@ class Varied:
 def _are_same(values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
     """Return whether two members vary the same objects."""
     return values.keys() == others.keys() and all(values[name] is others[name] for name in values)
+
+
+def seeds_of(scenario: Scenario, seeds: int | Sequence[int] | None) -> dict[str, list[int]]:
+    """Return the dimension of seeds of an ensemble, if there is one.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    seeds : int, sequence of int, or None
+        Seeds, or their number: from the seed of the scenario on.
+
+    Raises
+    ------
+    ValueError
+        If seeds are empty, or a value is out of range.
+    """
+    if seeds is None:
+        return {}
+    if isinstance(seeds, int | np.integer):
+        count = as_count(seeds, "seeds", minimum=1)
+        return {"seed": list(range(scenario.seed, scenario.seed + count))}
+    if not len(seeds):
+        raise ValueError(f"seeds must have at least one seed, got {shown(seeds)}")
+    return {"seed": [as_count(seed, "seeds", bits=64) for seed in seeds]}

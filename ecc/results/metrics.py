@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from inspect import Parameter, signature
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, nearest, shown
+from ecc.results.frames import FRAME_FIELDS, Frames, frames
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
 from ecc.traffic.tmix import response_times
@@ -28,7 +30,7 @@ from ecc.traffic.tmix import response_times
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["METRICS", "Metric", "percentiles"]
+__all__ = ["FRAME_FIELDS", "METRICS", "Frames", "Metric", "frames", "percentiles"]
 
 Span = Sequence[float] | None
 FloatArray = NDArray[np.float64]
@@ -53,6 +55,12 @@ class Metric:
     kind: str
     selects_starts: bool = False
     needs_histogram: bool = False
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """Parameters of the function by name, except the run and its scenario."""
+        parameters = signature(self.function).parameters
+        return {name: parameters[name] for name in parameters if name not in ("run", "scenario")}
 
 
 METRICS: dict[str, Metric] = {}
@@ -111,11 +119,10 @@ def taken(metric: Metric, arguments: Mapping[str, Any]) -> dict[str, Any]:
     arguments : mapping
         Values by name.
     """
-    parameters = parameters_of(metric)
+    parameters = metric.parameters
     return {name: value for name, value in arguments.items() if name in parameters}
 
 
-@cache
 def parameters_of(metric: Metric) -> dict[str, Parameter]:
     """Return the parameters of a metric by name, except the run and its scenario.
 
@@ -123,8 +130,7 @@ def parameters_of(metric: Metric) -> dict[str, Parameter]:
     ----------
     metric : Metric
     """
-    parameters = signature(metric.function).parameters
-    return {name: parameters[name] for name in parameters if name not in ("run", "scenario")}
+    return metric.parameters
 
 
 def lacking(metric: Metric, arguments: Container[str]) -> list[str]:
@@ -164,12 +170,12 @@ def evaluated(
     ValueError
         An unknown name.
     """
-    last_half = {"between": (0.5 * scenario.duration, scenario.duration)}
+    late = {"between": (0.5 * scenario.duration, scenario.duration)} | dict(arguments)
     values: dict[str, float] = {}
     reasons: dict[str, str] = {}
     for name, (metric_name, own_arguments) in chosen.items():
         metric = get(metric_name)
-        selected = taken(metric, arguments if metric.selects_starts else last_half | dict(arguments))
+        selected = taken(metric, arguments if metric.selects_starts else late)
         selected |= own_arguments
         try:
             value = float(metric.function(run, scenario, **selected))
@@ -178,7 +184,7 @@ def evaluated(
         except Exception as error:
             reasons[name] = f"{type(error).__name__}: {error}"
         else:
-            if np.isnan(value):
+            if isnan(value):
                 reasons[name] = "not defined for this run: there is nothing to average"
             else:
                 values[name] = value
@@ -216,13 +222,13 @@ def scale(metric: Metric, unit: str, scenario: Scenario) -> float:
 @metric("sending rate", "bit/s")
 def rate(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
     """Mean sending rate of a flow over the whole time `between`, with 0 while it is not active."""
-    return float(_selected(run, between, run.values("rate")[:, flow]).mean())
+    return float(_selected(run, between, run._values("rate")[:, flow]).mean())
 
 
 @metric("goodput", "bit/s")
 def goodput(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
     """Mean rate at which data of a flow arrive, over the whole time `between`, with 0 while it is not active."""
-    return float(_selected(run, between, run.values("goodput")[:, flow]).mean())
+    return float(_selected(run, between, run._values("goodput")[:, flow]).mean())
 
 
 @metric("throughput", "bit/s")
@@ -239,7 +245,7 @@ def total_goodput(
 ) -> float:
     """Sum of the goodputs of the flows of the network, or of `flows`, for example of one class."""
     numbers = _flow_indices(scenario, flows)
-    return float(_selected(run, between, run.values("goodput")[:, numbers]).sum(axis=1).mean())
+    return float(_selected(run, between, run._values("goodput")[:, numbers]).sum(axis=1).mean())
 
 
 @metric("ratio of rates")
@@ -287,7 +293,7 @@ def highest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span =
 def counted_flows(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Number of flows that a JetMax router must have counted: gamma C over the mean rate of the flows on its link."""
     on = [k for k, flow in enumerate(scenario.network.flows) if any(link in route for route in flow.routes)]
-    x = _selected(run, between, run.values("rate")[:, on]).mean(axis=0)
+    x = _selected(run, between, run._values("rate")[:, on]).mean(axis=0)
     return float(scenario.protocol.params()["gamma"] * scenario.network.links[link].capacity / x[x > 0.0].mean())
 
 
@@ -308,10 +314,10 @@ def drawdown(run: Trajectory, scenario: Scenario, flow: int, between: Span = Non
 @metric("time until the rate first passes a share of its maximum", "s")
 def startup_delay(run: Trajectory, scenario: Scenario, flow: int, share: float = 0.05) -> float:
     """Time from a flow's start until its rate first exceeds a share of its maximum."""
-    above = np.flatnonzero(run.values("rate")[:, flow] > share * run.values("rate")[:, flow].max())
+    above = np.flatnonzero(run._values("rate")[:, flow] > share * run._values("rate")[:, flow].max())
     if not len(above):
         raise ValueError(f"startup_delay needs a flow that sends, got flow {flow}, which does not")
-    return float(run.values("time")[above[0]]) - float(scenario.network.flows[flow].start)
+    return float(run._values("time")[above[0]]) - float(scenario.network.flows[flow].start)
 
 
 @metric("time until the rates stay equal", "s")
@@ -322,9 +328,9 @@ def convergence_time(
 
     Each time, the rates of the active flows are compared. Infinite if rates differ by more at the end.
     """
-    time = run.values("time")
+    time = run._values("time")
     inside = _in_span(time, (after, float(time[-1]) if until is None else until))
-    rates = np.where(_overlap(run, scenario) > (1.0 - 1e-9) * _period(run), run.values("rate"), np.nan)
+    rates = np.where(_overlap(run, scenario) > (1.0 - 1e-9) * _period(run), run._values("rate"), np.nan)
     x = np.apply_along_axis(_smooth, 0, rates[inside], over)
     active = np.isfinite(x)
     spread = np.where(active, x, -np.inf).max(axis=1) - np.where(active, x, np.inf).min(axis=1)
@@ -380,7 +386,7 @@ def settling_time(
     Without a target, it is the mean over the last tenth of the time up to `until`. Infinite if the rate is outside at
     the end.
     """
-    return _settling(run, run.values("rate")[:, flow], after, target, close, until, over)
+    return _settling(run, run._values("rate")[:, flow], after, target, close, until, over)
 
 
 @metric("mean settling time of joining flows", "s")
@@ -400,10 +406,9 @@ def mean_settling_time(run: Trajectory, scenario: Scenario, until: float, close:
 @metric("utilization")
 def utilization(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Bytes that leave the queue of a link, as a share of its capacity over the same time."""
-    inside = _in_span(run.values("time"), between)
-    queue = np.concatenate([[0.0], run.values("queue")[:, link]])
-    first = int(np.flatnonzero(inside)[0])
-    last = int(np.flatnonzero(inside)[-1]) + 1
+    inside = np.flatnonzero(_inside(run, between))
+    first, last = int(inside[0]), int(inside[-1]) + 1
+    queue = np.concatenate([[0.0], run._values("queue")[:, link]])
     lost = _dropped(run, link, between).sum()
     carried = _offered(run, link, between).sum() - lost - (queue[last] - queue[first])
     return float(8.0 * carried / (scenario.network.links[link].capacity * _period(run) * (last - first)))
@@ -412,13 +417,13 @@ def utilization(run: Trajectory, scenario: Scenario, link: int = 0, between: Spa
 @metric("arrival rate", "bit/s")
 def arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Mean rate that arrives at a link."""
-    return float(_selected(run, between, run.values("arrival")[:, link]).mean())
+    return float(_selected(run, between, run._values("arrival")[:, link]).mean())
 
 
 @metric("peak arrival rate", "bit/s")
 def peak_arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
     """Maximum rate that arrives at a link, averaged over `over` samples."""
-    return float(_smooth(_selected(run, between, run.values("arrival")[:, link]), over).max())
+    return float(_smooth(_selected(run, between, run._values("arrival")[:, link]), over).max())
 
 
 @metric("load")
@@ -438,7 +443,7 @@ def overload_time(
     run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, by: float = 0.01, over: int = 1
 ) -> float:
     """Time for which the arrival rate of a link, averaged over `over` samples, exceeds (1 + `by`) times capacity."""
-    load = _smooth(_selected(run, between, run.values("arrival")[:, link]), over)
+    load = _smooth(_selected(run, between, run._values("arrival")[:, link]), over)
     return float((load > (1.0 + by) * scenario.network.links[link].capacity).sum() * _period(run))
 
 
@@ -446,7 +451,7 @@ def overload_time(
 def load_variance(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Variance of the arrival rate of a link, as a share of its capacity."""
     return float(
-        (_selected(run, between, run.values("arrival")[:, link]) / scenario.network.links[link].capacity).var()
+        (_selected(run, between, run._values("arrival")[:, link]) / scenario.network.links[link].capacity).var()
     )
 
 
@@ -462,33 +467,35 @@ def arrival_settling_time(
     over: int = 1,
 ) -> float:
     """Settling time of the arrival rate of a link; see `settling_time`."""
-    return _settling(run, run.values("arrival")[:, link], after, target, close, until, over)
+    return _settling(run, run._values("arrival")[:, link], after, target, close, until, over)
 
 
 @metric("coefficient of variation of the arrival rate")
 def arrival_variation(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
     """Ratio of the standard deviation of a link's arrival rate, averaged over `over` samples, to its mean."""
-    x = _smooth(_selected(run, between, run.values("arrival")[:, link]), over)
+    x = _smooth(_selected(run, between, run._values("arrival")[:, link]), over)
     return float(x.std() / x.mean())
 
 
 @metric("peak queue", "bytes")
 def peak_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Longest queue of a link."""
-    return float(_selected(run, between, run.values("queue_max")[:, link]).max())
+    return float(_selected(run, between, run._values("queue_max")[:, link]).max())
 
 
 @metric("mean queue", "bytes")
 def mean_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Mean queue of a link."""
-    queue = run.values("queue_mean" if run.has("queue_mean") else "queue")
+    queue = run._values("queue_mean" if run.has("queue_mean") else "queue")
     return float(_selected(run, between, queue[:, link]).mean())
 
 
 @metric("swing of the queue", "bytes")
 def queue_swing(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Peak of the queue of a link minus its minimum at the ends of samples."""
-    return peak_queue(run, scenario, link, between) - float(_selected(run, between, run.values("queue")[:, link]).min())
+    return peak_queue(run, scenario, link, between) - float(
+        _selected(run, between, run._values("queue")[:, link]).min()
+    )
 
 
 @metric("mean queueing delay of the link", "s")
@@ -575,9 +582,9 @@ def queue_drain_time(
     run: Trajectory, scenario: Scenario, after: float, link: int = 0, below: float = 0.0, until: float | None = None
 ) -> float:
     """Time from `after` until the queue of a link stays at or below `below` [bytes]."""
-    time = run.values("time")
+    time = run._values("time")
     inside = (time > after) & (time <= (np.inf if until is None else until))
-    late = np.flatnonzero(run.values("queue_max")[inside, link] > below)
+    late = np.flatnonzero(run._values("queue_max")[inside, link] > below)
     return 0.0 if not len(late) else float(time[inside][late[-1]]) - after if late[-1] + 1 < inside.sum() else np.inf
 
 
@@ -589,7 +596,7 @@ def queue_below(run: Trajectory, scenario: Scenario, packets: float, link: int =
 
 @metric("loss")
 def loss(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
-    """Share of the bytes arriving at a link that it drops; 0 without arrivals."""
+    """Share of the bytes arriving at a link that its queues drop; 0 without arrivals. `lost_share` has all losses."""
     return float(_lost_share(_dropped(run, link, between).sum(), _offered(run, link, between).sum()))
 
 
@@ -618,6 +625,24 @@ def dropped(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = 
 def dropped_anywhere(run: Trajectory, scenario: Scenario) -> float:
     """Bytes that all links drop, including those that trimming removes."""
     return float(run.dropped_bytes.sum())
+
+
+@metric("lost by flows", selects_starts=True)
+def lost_share(
+    run: Trajectory,
+    scenario: Scenario,
+    flows: Sequence[int] | None = None,
+    sizes: Sequence[float] | None = None,
+    between: Span = None,
+) -> float:
+    """Share of the bytes of all flows and transfers, or of `flows`, that were lost; 0 if nothing was sent.
+
+    It counts losses in queues and by impairments such as `RandomLoss`, as senders know them: over a transport, the
+    bytes sent again. `sizes` is a range of sizes [bytes]; `between` is a range of the starts of transfers [s].
+    """
+    rows, _ = _rows(run, flows, sizes, between)
+    lost = float(rows["lost"].sum())
+    return lost / max(lost + float(rows["delivered"].sum()), 1.0)
 
 
 # ---- transfers -------------------------------------------------------------------------------------------
@@ -838,7 +863,7 @@ def percentiles(
         rows = run.flows.loc[numbers]
         if of == "rtt":
             columns = [k for k in numbers if k < run.data.sizes["flow"]]
-            values = _selected(run, between, run.values("rtt")[:, columns]).ravel()
+            values = _selected(run, between, run._values("rtt")[:, columns]).ravel()
         else:
             if between is not None:
                 rows = rows[(rows["start"] >= between[0]) & (rows["start"] < between[1])]
@@ -935,7 +960,57 @@ def median_rtt(run: Trajectory, scenario: Scenario) -> float:
     return float(rows.groupby("connection")["idle_rtt"].first().median())
 
 
+# ---- frames of media -------------------------------------------------------------------------------------
+
+
+@metric("mean delay of frames", "s")
+def frame_delay(run: Trajectory, scenario: Scenario, flow: int = 0, between: Span = None) -> float:
+    """Mean time from capture to complete arrival of the frames of a flow; the run has recorded `FRAME_FIELDS`."""
+    return float(_frames(run, flow, between).delay.mean())
+
+
+@metric("95th percentile of the delay of frames", "s")
+def p95_frame_delay(run: Trajectory, scenario: Scenario, flow: int = 0, between: Span = None) -> float:
+    """95th percentile of the delay of frames; see `frame_delay`."""
+    return float(np.quantile(_frames(run, flow, between).delay, 0.95))
+
+
+@metric("complete frames per second")
+def frame_rate(run: Trajectory, scenario: Scenario, flow: int = 0, between: Span = None) -> float:
+    """Complete frames of a flow, of those captured `between`, per second [1/s]."""
+    begin, end = (0.0, scenario.duration) if between is None else between
+    return len(frames(run, flow).between(begin, end).delay) / (end - begin)
+
+
+@metric("share of lost frames")
+def lost_frames(run: Trajectory, scenario: Scenario, flow: int = 0, between: Span = None) -> float:
+    """Share of the frames of a flow that never became complete, because a packet was lost."""
+    chosen = _frames(run, flow, between)
+    return chosen.lost / (chosen.lost + len(chosen.delay))
+
+
+@metric("number of freezes")
+def freezes(run: Trajectory, scenario: Scenario, flow: int = 0, between: Span = None) -> float:
+    """Number of gaps between complete frames of 3 intervals or more, and 150 ms longer than an interval or more."""
+    return float(len(_frames(run, flow, between).freezes))
+
+
+@metric("time in freezes", "s")
+def freeze_time(run: Trajectory, scenario: Scenario, flow: int = 0, between: Span = None) -> float:
+    """Sum of the gaps that count in `freezes`."""
+    return float(_frames(run, flow, between).freezes.sum())
+
+
 # ---- shared by several metrics ---------------------------------------------------------------------------
+
+
+def _frames(run: Trajectory, flow: int, between: Span) -> Frames:
+    """Return the frames of a flow that were captured `between`, of which there is at least one."""
+    chosen = frames(run, flow)
+    chosen = chosen if between is None else chosen.between(*between)
+    if len(chosen.delay) == 0:
+        raise ValueError(f"metrics of frames need a complete frame of flow {flow} in the given time, got 0")
+    return chosen
 
 
 def _in_span(time: FloatArray, between: Span) -> NDArray[np.bool_]:
@@ -947,10 +1022,14 @@ def _in_span(time: FloatArray, between: Span) -> NDArray[np.bool_]:
     return inside
 
 
-def _selected(run: Trajectory, between: Span, values: FloatArray) -> FloatArray:
+def _inside(run: Trajectory, between: Span) -> NDArray[np.bool_]:
     if (span := () if between is None else (*between,)) not in run._spans:
-        run._spans[span] = _in_span(run.values("time"), between)
-    return values[run._spans[span]]
+        run._spans[span] = _in_span(run._values("time"), between)
+    return run._spans[span]
+
+
+def _selected(run: Trajectory, between: Span, values: FloatArray) -> FloatArray:
+    return values[_inside(run, between)]
 
 
 def _smooth(values: FloatArray, over: int) -> FloatArray:
@@ -966,7 +1045,7 @@ def _settling(
     until: float | None,
     over: int,
 ) -> float:
-    time = run.values("time")
+    time = run._values("time")
     inside = _in_span(time, (after, float(time[-1]) if until is None else until))
     times, x = time[inside][over - 1 :], _smooth(values[inside], over)
     level = float(x[-max(1, len(x) // 10) :].mean()) if target is None else target
@@ -984,7 +1063,7 @@ def _fair_share(run: Trajectory, scenario: Scenario, link: int, between: Span) -
 
 def _active_counts(run: Trajectory, ends: FloatArray, between: Span) -> NDArray[np.int64]:
     """Return the number of flows and transfers that have started, and not ended, at the end of each sample."""
-    times = _selected(run, between, run.values("time"))
+    times = _selected(run, between, run._values("time"))
     starts, ends = np.sort(run.flows["start"].to_numpy(float)), np.sort(np.nan_to_num(ends, nan=np.inf))
     counts: NDArray[np.int64] = np.searchsorted(starts, times) - np.searchsorted(ends, times)
     return counts
@@ -992,12 +1071,12 @@ def _active_counts(run: Trajectory, ends: FloatArray, between: Span) -> NDArray[
 
 def _offered(run: Trajectory, link: int, between: Span) -> FloatArray:
     """Return the bytes that arrive at a link in each sample."""
-    return _selected(run, between, run.values("arrival")[:, link]) * _period(run) / 8.0
+    return _selected(run, between, run._values("arrival")[:, link]) * _period(run) / 8.0
 
 
 def _dropped(run: Trajectory, link: int, between: Span) -> FloatArray:
     """Return the bytes that a link drops in each sample."""
-    return _selected(run, between, run.values("dropped_bytes")[:, link])
+    return _selected(run, between, run._values("dropped_bytes")[:, link])
 
 
 def _lost_share(dropped: Any, offered: Any) -> Any:
@@ -1007,7 +1086,7 @@ def _lost_share(dropped: Any, offered: Any) -> Any:
 
 def _period(run: Trajectory) -> float:
     """Return the sampling period [s]."""
-    time = run.values("time")
+    time = run._values("time")
     return float(time[1] - time[0] if len(time) > 1 else time[0])
 
 
@@ -1030,9 +1109,9 @@ def _flow_indices(scenario: Scenario, flows: Sequence[int] | None) -> list[int]:
 
 def _overlap(run: Trajectory, scenario: Scenario) -> FloatArray:
     """Return the time in each sample for which each flow of the network is active, shape (n_times, n_flows), s."""
-    ends, n = run.values("time")[:, None], scenario.network.n_flows
+    ends, n = run._values("time")[:, None], scenario.network.n_flows
     starts = np.array([flow.start for flow in scenario.network.flows], dtype=float)
-    finish = run.column("finish")
+    finish = run._column("finish")
     stops = np.full(n, np.inf) if finish is None else np.where(np.isnan(finish[:n]), np.inf, finish[:n])
     seconds: FloatArray = np.maximum(0.0, np.minimum(ends, stops) - np.maximum(ends - _period(run), starts))
     return seconds
@@ -1042,7 +1121,7 @@ def _active_rates(run: Trajectory, scenario: Scenario, between: Span, flows: Seq
     """Return the mean sending rates of flows over the time for which they are active; others are left out."""
     numbers = _flow_indices(scenario, flows)
     active = _selected(run, between, _overlap(run, scenario)[:, numbers]).sum(axis=0)
-    sent = _selected(run, between, run.values("rate")[:, numbers]).sum(axis=0) * _period(run)
+    sent = _selected(run, between, run._values("rate")[:, numbers]).sum(axis=0) * _period(run)
     is_active = active > 1e-9
     rates: FloatArray = sent[is_active] / active[is_active]
     return rates
@@ -1053,7 +1132,7 @@ def _active_samples(run: Trajectory, scenario: Scenario, flow: int, between: Spa
     active = _selected(run, between, _overlap(run, scenario)[:, flow]) > (1.0 - 1e-9) * _period(run)
     if not active.any():
         raise ValueError(f"the flow must be active for a sample of the time between, got flow {flow}, which is not")
-    values: FloatArray = _selected(run, between, run.values(series)[:, flow])[active]
+    values: FloatArray = _selected(run, between, run._values(series)[:, flow])[active]
     return values
 
 
@@ -1063,7 +1142,7 @@ def _round_trips(
     """Return the RTTs of a flow [s], "rtt" or "rtt_max": the measured ones, or those computed from queues."""
     if not run.has(series):
         return _round_trips_from_queues(run, scenario, flow, link, between, series)
-    values = _selected(run, between, run.values(series)[:, flow])
+    values = _selected(run, between, run._values(series)[:, flow])
     values = values[np.isfinite(values)]
     if not len(values):
         raise ValueError(f"the flow must measure an RTT in the time between, got flow {flow}, which does not")
@@ -1089,7 +1168,7 @@ def _round_trips_from_queues(
     several = set(run.data["class_link"].to_numpy().tolist()) if "class_link" in run.data.coords else set()
     if several & set(links):
         raise ValueError(f"a packet run is needed for the RTT over link {min(several)}, which has several queues")
-    queue = run.values("queue_max" if series == "rtt_max" else "queue")
+    queue = run._values("queue_max" if series == "rtt_max" else "queue")
     waits = [8.0 * queue[:, k] / network.links[k].capacity for k in links]
     return _selected(run, between, float(network.rtts[flow]) + np.sum(waits, axis=0))
 
@@ -1113,12 +1192,12 @@ def series(run: Trajectory, scenario: Scenario, most: int, points: int = 400) ->
     points : int, optional
         Approximate number of times.
     """
-    time = run.values("time")
+    time = run._values("time")
     step = max(1, len(time) // points)
     n = len(time) // step * step
     flows, links = _shown_indices(run.rate.shape[1], most), _shown_indices(run.queue_max.shape[1], most)
-    rates = run.values("rate")[:n, flows].reshape(-1, step, len(flows)).mean(axis=1)
-    queues = run.values("queue_max")[:n, links].reshape(-1, step, len(links)).max(axis=1)
+    rates = run._values("rate")[:n, flows].reshape(-1, step, len(flows)).mean(axis=1)
+    queues = run._values("queue_max")[:n, links].reshape(-1, step, len(links)).max(axis=1)
     hidden = run.rate.shape[1] - len(flows)
     sizes = {float(flow.mean_packet) for flow in scenario.network.flows}
     text = f"Rates averaged and queues at their peak over {step * (time[1] - time[0]):.3g} s"

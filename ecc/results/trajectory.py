@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,30 +89,67 @@ _MEASURED = ("env.rtt", "env.srtt", "env.min_rtt")
 _CONTENTS, _FORMAT = "ecc_trajectory", 1
 """Attribute of a netCDF file with its table of contents, and the version of the format."""
 
+
+def _description(over: str, unit: str, meaning: str) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """Return the dimensions and attributes of a series."""
+    return ("time", *over.split()), {"units": unit, "long_name": meaning}
+
+
+_DESCRIPTIONS = {name: _description(*row) for name, row in SERIES.items()}
+
 Variables = Mapping[str, tuple[tuple[str, ...], NDArray[Any], Mapping[str, str]]]
 """Series by name: dimensions, values, attributes."""
 
 
 class _OnDemand:
-    """Dataset and table of a trajectory, made from arrays when first used.
+    """Dataset, table and notes of a trajectory, made from arrays when first used.
 
-    Labels take several times as long as a short packet run, and many runs are only asked for one number.
+    They take several times as long as a short packet run, and many runs are only asked for one number.
     """
 
-    _make_data: Callable[[], xr.Dataset]
-    _make_flows: Callable[[], pd.DataFrame]
-    _columns: Callable[[], Mapping[str, Any]]
-    _make_series: Callable[[str], xr.Dataset]
+    _make_columns: Callable[[], Mapping[str, Any]]
+    _make_attributes: Callable[[], Mapping[str, Any]]
+    _make_notes: Callable[[], Iterable[str]]
     _time: NDArray[np.float64]
     _arrays: Variables
+    _sizes: Mapping[str, int]
+    _classes: Any
+    _counts: Mapping[str, Any]
 
     @cached_property
     def data(self) -> xr.Dataset:
-        return self._make_data()
+        return _dataset(self._time, self._arrays, self._sizes, self._classes, self._make_attributes)
 
     @cached_property
     def flows(self) -> pd.DataFrame:
-        return self._make_flows()
+        return _table(self._columns)
+
+    @cached_property
+    def stats(self) -> Mapping[str, Any]:
+        return {"notes": tuple(self._make_notes()), **self._counts}
+
+    @cached_property
+    def _columns(self) -> Mapping[str, Any]:
+        return self._make_columns()
+
+    @cached_property
+    def _attributes(self) -> Mapping[str, Any]:
+        return self._make_attributes()
+
+    @cached_property
+    def _labeled(self) -> dict[str, xr.DataArray]:
+        """Labeled series that have been used."""
+        return {}
+
+    def _attribute(self, name: str) -> Any:
+        """Return an attribute of `data`, for example "engine", or None; it need not label the series for this.
+
+        Parameters
+        ----------
+        name : str
+            "engine", "protocol", "scenario", "seed" or "version".
+        """
+        return (self.data.attrs if "data" in self.__dict__ else self._attributes).get(name)
 
     @cached_property
     def _spans(self) -> dict[tuple[float, ...], NDArray[np.bool_]]:
@@ -153,6 +190,7 @@ class Trajectory(_OnDemand):
         trace: Any = None,
         classes: Any = None,
         units: Mapping[str, str] | None = None,
+        notes: Callable[[], Iterable[str]] | None = None,
     ) -> Trajectory:
         """Return a trajectory from plain arrays.
 
@@ -178,6 +216,8 @@ class Trajectory(_OnDemand):
             Shape (2, n_classes): link of each class, and index of its queue at the link.
         units : mapping, optional
             Units of recorded states by name of the series.
+        notes : callable, optional
+            Function that returns the notes of `stats`, called when `stats` is first used.
 
         Raises
         ------
@@ -187,25 +227,25 @@ class Trajectory(_OnDemand):
             Series with different numbers of samples, flows or links.
         """
         ends = np.asarray(time, dtype=float)
-        columns: Callable[[], Mapping[str, Any]] = cache(flows) if callable(flows) else partial(dict, flows)
+        run = object.__new__(cls)
+        run.__dict__["_make_columns"] = flows if callable(flows) else partial(dict, flows)
         variables: dict[str, Any] = {}
         for name, values in series.items():
-            over, unit, meaning = SERIES[name] if name in SERIES else _recorded(name, units or {})
+            dims, about = _DESCRIPTIONS.get(name) or _description(*_recorded(name, units or {}))
             if name in _MEASURED:
-                values = _measured(np.asarray(values, dtype=float), ends, columns().get("start"))
-            variables[name] = (("time", *over.split()), np.asarray(values), {"units": unit, "long_name": meaning})
+                values = _measured(np.asarray(values, dtype=float), ends, run._columns.get("start"))
+            variables[name] = (dims, np.asarray(values), about)
         sizes = _sizes(ends, variables)
-        run = object.__new__(cls)
         run.__dict__.update(
-            stats={"notes": (), **stats},
             queues=None if histogram is None else _histograms(*map(np.asarray, histogram)),
             trace=None if trace is None else _events(trace),
-            _make_data=partial(_dataset, ends, variables, sizes, classes, attributes),
-            _make_flows=lambda: _table(columns()),
-            _columns=columns,
-            _make_series=cache(lambda name: _dataset(ends, {name: variables[name]}, sizes, classes, {})),
+            _make_attributes=attributes if callable(attributes) else partial(dict, attributes),
+            _make_notes=notes or tuple,
             _time=ends,
             _arrays=variables,
+            _sizes=sizes,
+            _classes=classes,
+            _counts=dict(stats),
         )
         return run
 
@@ -229,7 +269,12 @@ class Trajectory(_OnDemand):
         """Return a series by name, or None; the first use of one does not label the others."""
         if "data" in self.__dict__:
             return self.data[name] if name in self.data.data_vars else None
-        return self._make_series(name)[name] if name in self._arrays else None
+        if name not in self._arrays:
+            return None
+        if name not in self._labeled:
+            only = {name: self._arrays[name]}
+            self._labeled[name] = _dataset(self._time, only, self._sizes, self._classes, {})[name]
+        return self._labeled[name]
 
     def has(self, name: str) -> bool:
         """Return whether the run has a series.
@@ -265,8 +310,15 @@ class Trajectory(_OnDemand):
         >>> run.values("rate").shape
         (10, 1)
         """
-        if "data" not in self.__dict__ and name in ("time", *self._arrays):
-            return self._arrays[name][1] if name != "time" else self._time
+        return self._values(name)
+
+    def _values(self, name: str) -> NDArray[Any]:
+        """Return a series like `values`, without a check of the argument, which takes longer."""
+        if "data" not in self.__dict__:
+            if name == "time":
+                return self._time
+            if name in self._arrays:
+                return self._arrays[name][1]
         if name != "time" and not self.has(name):
             raise ValueError(f"name must be a series of this run, {', '.join(map(str, self.data))}, got {shown(name)}")
         array: NDArray[Any] = self.data[name].to_numpy()
@@ -280,9 +332,13 @@ class Trajectory(_OnDemand):
         name : str
             Name of the column, for example "finish".
         """
+        return self._column(name)
+
+    def _column(self, name: str) -> NDArray[Any] | None:
+        """Return a column like `column`, without a check of the argument."""
         if "flows" in self.__dict__:
             return self.flows[name].to_numpy() if name in self.flows else None
-        column = self._columns().get(name)
+        column = self._columns.get(name)
         return None if column is None else np.asarray(column)
 
     def _series(self, name: str) -> xr.DataArray:
@@ -390,7 +446,8 @@ class Trajectory(_OnDemand):
     @property
     def stopped(self) -> str:
         """Reason why the run ended; "completed" if it reached its duration."""
-        return str(self.stats.get("stopped", "completed"))
+        stats = self._counts if "_counts" in self.__dict__ else self.stats
+        return str(stats.get("stopped", "completed"))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -417,8 +474,9 @@ class Trajectory(_OnDemand):
         KeyboardInterrupt
             Ctrl-C ended the run.
         """
-        if void := self.stats.get("void"):
-            raise EccError(f"live runs are void, {self.stats['attempts']} of {self.stats['attempts']}: {void}")
+        stats = self._counts if "_counts" in self.__dict__ else self.stats
+        if void := stats.get("void"):
+            raise EccError(f"live runs are void, {stats['attempts']} of {stats['attempts']}: {void}")
         if self.is_complete or (samples is not None and self.data.sizes["time"] >= samples):
             return
         if self.stopped == "interrupted":

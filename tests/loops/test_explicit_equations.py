@@ -306,6 +306,7 @@ def test_models_tend_to_the_continuous_one_as_intervals_shrink(protocol, rtts, l
     assert distances[-1] < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rtts", [[0.1], [0.1, 0.16]])
 def test_hybrid_xcp_is_the_law_played_in_time(rtts):
     """Routers measure over the mean RTT and grant changes over the next: x' = law(x(t - D), y and q of the tick)/T."""
@@ -347,6 +348,7 @@ def test_discrete_xcp_of_one_flow_has_its_limit_at_2_minus_half_beta():
         assert np.sort_complex(system.roots(2)) == pytest.approx(np.sort_complex(wanted.astype(complex)), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_hybrid_xcp_tends_to_the_continuous_model():
     """With shorter intervals of routers than XCP has, in first order."""
     net, distances = Network.dumbbell("10 Mb/s", [0.1, 0.2]), []

@@ -138,6 +138,7 @@ def test_an_equilibrium_just_above_the_threshold_of_red_is_found(p):
         assert found.rates.sum() == pytest.approx(network.capacities[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packets", [30, 300, 1000, 10_000])
 def test_the_equilibrium_of_cubic_is_found_for_windows_of_any_size(packets):
     """What a window gains in an RTT, by RFC 9438 secs. 4.2 and 4.3, is what marks take: 0.3 w for each."""
@@ -254,6 +255,7 @@ def growth(name, k, end, push):
     return decay(at[late], run.y[1][late] / q0 - 1.0).rate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DISCIPLINES)
 def test_growth_on_both_sides_of_the_boundary_is_that_of_the_delay_equations(name):
     def abscissa(k):
@@ -545,6 +547,7 @@ class Halving(NewReno):
         return 0.5 * w
 
 
+@pytest.mark.slow
 def test_equilibria_of_a_family_start_at_that_of_the_previous_member(monkeypatch):
     evaluations = []
     moves = MarkedLoop.moves
@@ -572,3 +575,18 @@ def test_equilibria_of_a_family_start_at_that_of_the_previous_member(monkeypatch
             np.testing.assert_allclose(
                 system.matrices, other.matrices, rtol=1e-8, atol=1e-8 * np.abs(other.matrices).max()
             )
+
+
+def test_a_search_that_rests_at_a_limit_ends(monkeypatch):
+    """All later steps return the same states, one of which is at its limit."""
+    evaluations = []
+    moves = MarkedLoop.moves
+
+    def counted(self, *arguments, **options):
+        evaluations.append(1)
+        return moves(self, *arguments, **options)
+
+    monkeypatch.setattr(MarkedLoop, "moves", counted)
+    with pytest.raises(LinearizationError, match="prob of PI at link 0 stays at its limit 1"):
+        linearize(over(PI(mark=True)), Network.dumbbell("10 Mb/s", [0.03] * 100))
+    assert len(evaluations) < 1500

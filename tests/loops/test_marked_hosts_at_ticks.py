@@ -215,6 +215,7 @@ def test_the_stable_interval_ends_at_the_critical_gain():
     assert found.upper != pytest.approx(spread, rel=1e-6) and found.upper == pytest.approx(spread, rel=0.05)
 
 
+@pytest.mark.slow
 def test_an_analysis_has_all_models():
     said = analyze(over(DISCIPLINES["PI2"](1.0)), NET, certify=False)
     assert [model.time for model in said.models] == ["continuous", "discrete", "hybrid"]

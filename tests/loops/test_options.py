@@ -36,6 +36,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_an_object_and_keywords_give_the_same_result(name):
     by_object, by_keyword, without = (

@@ -34,6 +34,7 @@ def test_the_discrete_model_has_the_roots_of_a_quadratic(alpha, beta):
         assert system.is_stable == (beta < 4.0 - 2.0 * alpha)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(**GAINS)
 def test_the_hybrid_model_without_shuffling_has_the_roots_of_a_quartic(alpha, beta):

@@ -39,6 +39,7 @@ typedef struct {
     ecc_impairment_t impairments[2];
     ecc_server_t servers[2];
     ecc_ps_t opportunities[4];
+    ecc_delay_change_t delay_changes[2];
     ecc_change_t changes[3];
     int64_t routes[MAX_ROUTES];
     ecc_event_t trace[16];
@@ -188,7 +189,7 @@ set_link(reader_t *self, ecc_link_t *link, int64_t *record)
         .delay = (int64_t) read_bytes(self, 1) * MS / 8,
         .buffer = -1,
         .first_interval = (int64_t) (read_bytes(self, 1) % 8) * MS - 1,
-        .impairment = (int32_t) (read_bytes(self, 1) % 4),
+        .impairment = (int32_t) (read_bytes(self, 1) % 5),
         .header_offset = (int64_t) (read_bytes(self, 1) % 2) * 8,
         .state = record };
     link->server = hooks & 12 ? 0 : (int64_t) hooks >> 6;
@@ -229,8 +230,8 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
         .ack_every = (int32_t) (read_bytes(self, 1) % 4),
         .ack_wait = 40 * MS,
         .enables_subsequent = (int16_t) (read_bytes(self, 1) % 8),
-        .ecn = (int32_t) ((hooks >> 7) * (1 + selector % 3)),
-        .transport = (int32_t) (read_bytes(self, 1) % 4),
+        .ecn = (int8_t) ((hooks >> 7) * (1 + selector % 3)),
+        .transport = (int8_t) (read_bytes(self, 1) % 4),
         .lost_retransmission = (selector & 8) != 0,
         .receiver_window = (int64_t) (read_bytes(self, 1) % 4) * 2000,
         .min_rto = (int64_t) read_bytes(self, 1) * MS,
@@ -240,7 +241,7 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
         .ack_delay = (int64_t) read_bytes(self, 1) * MS / 4,
         .n_forward = 1 + (int64_t) (read_bytes(self, 1) % 3),
         .n_reverse = (int64_t) (read_bytes(self, 1) % 3),
-        .n_timers = (int32_t) (selector % 5),
+        .n_timers = (int8_t) (selector % 5),
         .bottleneck = selector & 128 ? 8 : -1,
         .header_offset = (int32_t) (read_bytes(self, 1) % 2) * 8,
         .state = record };
@@ -256,8 +257,12 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
     flow->on_restart = hooks & 16 ? flow_hook : NULL;
     flow->on_report = hooks & 32 ? flow_hook : NULL;
     flow->trimmed_size = (selector & 20) == 20 && flow->transport == ECC_TRANSPORT_NONE ? 60 : 0;
-    flow->uses_prr = flow->transport >= ECC_TRANSPORT_SACK && (selector & 16) != 0 ? 1 + (selector & 1) : ECC_PRR_NEVER;
-    flow->priority = (int32_t) (selector >> 5);
+    flow->pacing_gain = flow->transport != ECC_TRANSPORT_NONE && (selector & 32) != 0 ? 1.25 : 0.0;
+    flow->pacing_burst = 2000;
+    if ((flow->transport == ECC_TRANSPORT_SACK || flow->transport == ECC_TRANSPORT_RACK) && (selector & 16) != 0) {
+        flow->uses_prr = (int8_t) (1 + (selector & 1));
+    }
+    flow->priority = (int8_t) (selector >> 5);
     flow->write_size = selector % 32 == 5 ? 700 : 0;
     flow->write_period = selector % 32 == 5 ? 3 * MS : 0;
     for (int64_t k = 0; k < flow->n_forward + flow->n_reverse && input->config.n_routes < MAX_ROUTES; k++) {
@@ -279,7 +284,7 @@ set_alternatives(reader_t *self, input_t *input, ecc_flow_t *flow)
 
     if (n > 0 && input->config.n_routes + 2 * n <= MAX_ROUTES) {
         flow->n_alternatives = (int32_t) n;
-        flow->spraying = (int32_t) (n % 2);
+        flow->spraying = (int8_t) (n % 2);
         for (int64_t k = 0; k < 2 * n; k++) { /* first how many links each has */
             input->routes[input->config.n_routes++] = k < n ? 1 : (int64_t) read_bytes(self, 1) % input->config.n_links;
         }
@@ -321,6 +326,10 @@ set_input(reader_t *self, input_t *input)
         set_flow(self, input, &input->templates[i], *record++);
     }
     config->impairments = input->impairments;
+    config->delay_changes = input->delay_changes;
+    config->n_delay_changes = 2;
+    input->delay_changes[0] = (ecc_delay_change_t) { .time = 0, .delay = 9 * MS };
+    input->delay_changes[1] = (ecc_delay_change_t) { .time = 70 * MS, .delay = MS };
     config->n_impairments = (int64_t) (read_bytes(self, 1) % 3);
     for (int64_t i = 0; i < config->n_impairments; i++) {
         input->impairments[i] = (ecc_impairment_t) { .data_loss = i == 0 ? 0.0 : 0.1,
@@ -332,7 +341,15 @@ set_input(reader_t *self, input_t *input)
             .reorders = i,
             .slot_lo = (1 - i) * MS,
             .slot_hi = (1 - i) * 3 * MS,
-            .slot_packets = 4 };
+            .slot_packets = 4,
+            .jitter_law = i,
+            .jitter_scale = 2.0 * MS,
+            .jitter_spread = i == 2 ? 0.4 : 1.0 * MS,
+            .burst_kinds = i,
+            .burst_begins = 0.1,
+            .burst_ends = 0.5,
+            .burst_bad_loss = 0.9,
+            .n_delays = 2 };
         spoil(self, &input->impairments[i], sizeof(input->impairments[i]) / 8, 2);
     }
     config->servers = input->servers;

@@ -939,8 +939,10 @@ bad_input_is_refused(void)
     REFUSED(ECC_ERR_RATE, flows[0].rate, -1.0);
     REFUSED(ECC_ERR_WINDOW, flows[0].window, (double) INFINITY);
     REFUSED(ECC_ERR_ECN, flows[0].ecn, 4);
-    REFUSED(ECC_ERR_TRANSPORT, flows[0].transport, 4);
+    REFUSED(ECC_ERR_TRANSPORT, flows[0].transport, 5);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].receiver_window, -1);
+    REFUSED(ECC_ERR_TRANSPORT, flows[0].pacing_gain, 1.0);
+    REFUSED(ECC_ERR_TRANSPORT, flows[0].pacing_burst, -1);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].min_rto, -1);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].initial_rto, -1);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].rto_granularity, INT64_MAX);
@@ -1057,6 +1059,7 @@ set_up_a_bit_of_everything(void)
     static double limit = 0.5;
     static const ecc_bytes_t quanta[] = { 600, 3000, 100, 1500, 1000, 900 };
     static const ecc_ps_t opportunities[] = { MS, 5 * MS };
+    static const ecc_delay_change_t delay_changes[] = { { 700 * MS, 3 * MS }, { 800 * MS, 0 } };
     static const ecc_server_t bursts = {
         .rate = 2e6, .burst = 3000, .n_opportunities = 2, .opportunity = 1504, .slot_hi = 3 * MS, .slot_bytes = 4000
     };
@@ -1093,17 +1096,27 @@ set_up_a_bit_of_everything(void)
         .state = &setup.cells[7][8] };
     setup.config.n_additional = 1;
     setup.config.header_size = 32;
-    setup.impairments[0] = (ecc_impairment_t) { .data_loss = 0.05, .jitter_hi = 30 * MS, .reorders = 1 };
+    setup.impairments[0] = (ecc_impairment_t) {
+        .data_loss = 0.05, .jitter_hi = 30 * MS, .reorders = 1, .first_delay = 0, .n_delays = 2
+    };
     setup.impairments[1] = (ecc_impairment_t) { .ack_loss = 0.3,
         .spike_every_lo = 5,
         .spike_every_hi = 20,
         .spike_lo = MS,
         .spike_hi = 90 * MS,
-        .spike_between = MS / 100 };
-    setup.impairments[2] = (ecc_impairment_t) { .jitter_hi = 10 * MS, .reorders = 1 };
+        .spike_between = MS / 100,
+        .burst_kinds = 2,
+        .burst_begins = 0.02,
+        .burst_ends = 0.5,
+        .burst_bad_loss = 0.9 };
+    setup.impairments[2] = (ecc_impairment_t) {
+        .jitter_law = ECC_JITTER_NORMAL, .jitter_scale = 5.0 * MS, .jitter_spread = 2.0 * MS, .reorders = 1
+    };
     setup.changes[0] = (ecc_change_t) { 200 * MS, 0.0 };
     setup.changes[1] = (ecc_change_t) { 300 * MS + 7, 4e6 };
     setup.config.n_impairments = 3;
+    setup.config.delay_changes = delay_changes;
+    setup.config.n_delay_changes = 2;
     setup.config.impairments = setup.impairments;
     setup.config.n_changes = setup.links[0].n_changes = 2;
     setup.config.changes = setup.changes;
@@ -1126,6 +1139,8 @@ set_up_a_bit_of_everything(void)
     setup.flows[5].ecn = ECC_ECN_CLASSIC;
     setup.flows[4].transport = ECC_TRANSPORT_SACK;
     setup.flows[5].transport = ECC_TRANSPORT_RACK;
+    setup.flows[2].transport = ECC_TRANSPORT_QUIC;
+    setup.flows[2].initial_rto = SECOND;
     for (int64_t i = 0; i < 6; i++) {
         ecc_flow_t *flow = &setup.flows[i];
         flow->start = i * 7 * MS;
@@ -1528,6 +1543,69 @@ a_part_is_saved_while_what_has_passed_departs(void)
     }
 }
 
+/* Flows 0 and 1 share link 0; behind it, link 1 is in the same part, and link 2 in another. */
+static void
+packets_on_wires_are_recorded_until_the_trace_is_full(void)
+{
+    static const int64_t links[] = { 0, 0, 1 };
+    static const int64_t parts[] = { 0, 0 };
+    static unsigned char bytes[1 << 12];
+    static const ecc_wire_entry_t expected[]
+        = { { 2 * MS, 0, 0 }, { 3 * MS, 0, 1 }, { 4 * MS, 0, 0 }, { 5 * MS, 0, 1 } };
+    ecc_wire_entry_t entries[4];
+    failing_t failing = { .fails_at = -1 };
+    const ecc_allocator_t allocator = { resize_or_fail, &failing };
+    ecc_engine_t *engines[2];
+    ecc_report_t report;
+    int64_t n_refused = 0;
+    int64_t size;
+    int ret = ECC_ERR_NO_MEMORY;
+
+    set_up(a_link(8e6, MS, -1), 2, a_flow(4e6, 0.0, MS));
+    setup.links[1] = setup.links[2] = setup.links[0];
+    setup.flows[0].n_forward = setup.flows[1].n_forward = 2;
+    memcpy(setup.routes, (const int64_t[]) { 0, 1, 0, 2 }, 4 * sizeof(int64_t));
+    setup.config.n_links = 3;
+    setup.config.n_routes = 4;
+    setup.config.partition = (ecc_partition_t) { .n_parts = 2, .links = links, .senders = parts, .receivers = parts };
+    engines[0] = new_engine();
+    CHECK_EQUAL(ecc_engine_wire_entries(engines[0], NULL), 0);
+    (void) run(engines[0], 5 * MS / 2);
+    CHECK_EQUAL(ecc_engine_wire_entries(engines[0], NULL), 4);
+    (void) ecc_engine_wire_entries(engines[0], entries);
+    for (int i = 0; i < 4; i++) { /* one on link 1 is not recorded, as its end is no HOP */
+        CHECK_EQUAL(entries[i].time, expected[i].time);
+        CHECK_EQUAL(entries[i].link, expected[i].link);
+        CHECK_EQUAL(entries[i].part, expected[i].part);
+    }
+    CHECK(ecc_engine_take_leaving(engines[0], 1, bytes) > 0);
+    CHECK(ecc_engine_save(engines[0], NULL) <= (int64_t) sizeof(bytes));
+    size = ecc_engine_save(engines[0], bytes);
+    engines[1] = new_engine();
+    CHECK_EQUAL(ecc_engine_load(engines[1], bytes, size), 0);
+    CHECK_EQUAL(ecc_engine_wire_entries(engines[1], entries), 4);
+    CHECK_EQUAL(entries[3].time, 5 * MS);
+    ecc_engine_free(engines[1]);
+    ecc_engine_free(engines[0]);
+    setup.config.n_trace = 3; /* START and SEND of flow 0, START of flow 1 */
+    engines[0] = new_engine();
+    (void) run(engines[0], SECOND);
+    CHECK_EQUAL(ecc_engine_wire_entries(engines[0], NULL), 1);
+    ecc_engine_free(engines[0]);
+    setup.config.allocator = &allocator;
+    for (int64_t k = 0; ret != 0; k++) {
+        CHECK_EQUAL(ecc_engine_new(&setup.config, &engines[0], &report), 0);
+        failing.fails_at = failing.n_calls + k;
+        ret = ecc_engine_advance(engines[0], 5 * MS / 2, -1);
+        failing.fails_at = -1;
+        CHECK(ret == 0 || ret == ECC_ERR_NO_MEMORY);
+        n_refused += ret != 0 && ecc_engine_wire_entries(engines[0], NULL) == 0;
+        ecc_engine_free(engines[0]);
+        CHECK_EQUAL(failing.n_blocks, 0);
+    }
+    CHECK(n_refused >= 2); /* memory for packets, and for what is recorded */
+}
+
 /* ---- extremes ---- */
 
 /*
@@ -1816,6 +1894,7 @@ main(void)
     every_allocation_may_fail();
     a_part_without_memory_for_what_enters_has_failed();
     a_part_is_saved_while_what_has_passed_departs();
+    packets_on_wires_are_recorded_until_the_trace_is_full();
     what_is_written_may_outgrow_the_window_of_a_transfer();
     the_longest_path_takes_for_ever();
     a_probe_may_be_of_the_largest_size();

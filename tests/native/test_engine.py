@@ -12,6 +12,7 @@ from waiting import HANG
 from ecc.errors import NativeError
 from ecc.native import (
     CHANGE,
+    DELAY_CHANGE,
     EVENT,
     FLOW,
     FLOW_ENV,
@@ -20,6 +21,7 @@ from ecc.native import (
     LINK,
     LINK_ENV,
     LINK_HOOKS,
+    WRITE,
     Engine,
     addresses,
     new_flows,
@@ -118,6 +120,7 @@ def test_environments_are_read_from_the_header():
         "limited_by",
         "idle",
         "rto",
+        "transport",
     )
     assert LINK_HOOKS == (
         "on_start",
@@ -250,6 +253,12 @@ def test_a_failing_hook_is_named_with_place_and_time():
         ("ack_every", -1, r"packets per ACK must be >= 0, and the maximum wait .*, got -1 \(flow 0\)"),
         ("ack_wait", -7, r"packets per ACK must be >= 0, .* delayed ACK from 0 to 1e18 ps, got -7 \(flow 0\)"),
         ("impairment", 1, r"impairments must be numbered from 1, with .*, got 1 \(flow 0\)"),
+        (
+            "n_writes",
+            1,
+            r"write size and write period must be .* totals that increase to 2\^62 bytes, got 1 \(flow 0\)",
+        ),
+        ("first_write", -1, r"write size and write period must be .*, got 0 \(flow 0\)"),
         ("access_delay", -5, r"delays of a flow must be from 0 to 1e18 ps, got -5 \(flow 0\)"),
         ("trimmed_size", -1, r"a flow with a trimmed size must have .* below 2\^30 bytes, got -1 \(flow 0\)"),
         (
@@ -297,6 +306,13 @@ def test_bad_links_are_refused(field, value, message):
         ("spike_between", -1),
         ("jitter_lo", 5),
         ("spike_every_hi", 3),
+        ("jitter_law", 3),
+        ("jitter_scale", np.nan),
+        ("jitter_spread", -1.0),
+        ("burst_kinds", 1),
+        ("burst_ends", 1.5),
+        ("first_delay", 1),
+        ("n_delays", 1),
     ],
 )
 def test_bad_impairments_are_refused(field, value):
@@ -305,6 +321,25 @@ def test_bad_impairments_are_refused(field, value):
     impairments[field][1] = value
     with pytest.raises(NativeError, match="^impairments must be numbered from 1, with .*, got 2$"):
         Engine(links, flows, routes, impairments=impairments)
+
+
+@pytest.mark.parametrize("bad", [(5, 20), (7, 10), (7, 2**62 + 1), (4 * 10**18, 20), (-1, 20)])
+def test_bad_writes_are_refused(bad):
+    links, flows, routes = setup()
+    flows["n_writes"] = 2
+    writes = np.array([(5, 10), bad], WRITE)
+    with pytest.raises(NativeError, match=r"^write size and write period must be .*, got 2 \(flow 0\)$"):
+        Engine(links, flows, routes, writes=writes)
+
+
+@pytest.mark.parametrize("bad", [(5, 1), (7, -1), (7, 2 * 10**18), (4 * 10**18, 1), (-1, 1)])
+def test_bad_changes_of_delays_are_refused(bad):
+    links, flows, routes = setup()
+    impairments = np.zeros(1, IMPAIRMENT)
+    impairments["n_delays"] = 2
+    changes = np.array([(5, 1), bad], DELAY_CHANGE)
+    with pytest.raises(NativeError, match="^impairments must be .* at increasing times, .*, got 1$"):
+        Engine(links, flows, routes, impairments=impairments, delay_changes=changes)
 
 
 @pytest.mark.parametrize("bad", [(5, 1e6), (7, -1e6), (7, np.inf), (4 * 10**18, 1e6)])

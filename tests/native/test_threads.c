@@ -107,7 +107,7 @@ new_engine(work_t *work)
             .ack_delay = 5 * MS * (i + 1),
             .n_forward = 1,
             .bottleneck = -1,
-            .transport = (int32_t) (i % 4),
+            .transport = (int8_t) (i % 5),
             .min_rto = SECOND / 5,
             .state = &work->record,
             .params = &gain,
@@ -298,7 +298,7 @@ new_part(parts_t *parts, int64_t n_parts, int64_t part)
             .ack_delay = 5 * MS * (i + 1),
             .n_forward = 2,
             .bottleneck = -1,
-            .transport = (int32_t) (1 + i % 3), /* without one ACKs may be immediate, and both ends in one part */
+            .transport = (int8_t) (1 + i % 4), /* without one ACKs may be immediate, and both ends in one part */
             .min_rto = SECOND / 5,
             .state = &parts->records[0],
             .params = &gain,

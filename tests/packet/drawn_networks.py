@@ -16,12 +16,14 @@ from ecc.jit import CompiledHooks, compile_hooks
 from ecc.models import Protocol, all_protocols
 from ecc.native import (
     CHANGE,
+    DELAY_CHANGE,
     FLOW_ENV,
     FLOW_HOOKS,
     IMPAIRMENT,
     LINK_ENV,
     LINK_HOOKS,
     SERVER,
+    WRITE,
     Engine,
     addresses,
     new_flows,
@@ -31,7 +33,9 @@ from ecc.native import (
 )
 from ecc.network.impairments import (
     Aggregation,
+    BurstLoss,
     CapacitySchedule,
+    DelaySchedule,
     DelaySpikes,
     DeliveryTrace,
     Jitter,
@@ -354,6 +358,8 @@ class Case:
     n_additional: int = 0
     changes: np.ndarray = field(default_factory=lambda: np.zeros(0, CHANGE))
     impairments: np.ndarray = field(default_factory=lambda: np.zeros(0, IMPAIRMENT))
+    delay_changes: np.ndarray = field(default_factory=lambda: np.zeros(0, DELAY_CHANGE))
+    writes: np.ndarray = field(default_factory=lambda: np.zeros(0, WRITE))
     servers: np.ndarray = field(default_factory=lambda: np.zeros(0, SERVER))
     opportunities: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     quanta: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -416,8 +422,39 @@ def draw_impairments(draw: Any) -> np.ndarray:
         way["spike_every_lo"] = draw(st.integers(1, 10))
         way["spike_every_hi"] = draw(st.sampled_from([0, 1, 20])) and way["spike_every_lo"] + draw(st.integers(0, 10))
         way["reorders"] = draw(st.booleans())
+        draw_laws(draw, way)
         draw_slots(draw, way)
     return impairments
+
+
+def draw_laws(draw: Any, way: np.ndarray) -> None:
+    """Laws of jitter and bursts of losses of some impairments."""
+    way["jitter_law"] = draw(st.sampled_from([0, 0, 1, 2]))
+    way["jitter_scale"] = float(picoseconds(draw(TIMES)))
+    way["jitter_spread"] = 0.4 if way["jitter_law"] == 2 else float(picoseconds(draw(TIMES)))
+    way["burst_kinds"] = draw(st.sampled_from([0, 0, 1, 2, 3]))
+    way["burst_begins"], way["burst_ends"] = draw(st.sampled_from([(0.01, 0.3), (0.2, 1.0), (1.0, 1.0)]))
+    way["burst_good_loss"], way["burst_bad_loss"] = draw(st.sampled_from([(0.0, 1.0), (0.01, 0.5)]))
+
+
+def draw_writes(draw: Any, flow: np.void, writes: list[tuple[int, int]]) -> None:
+    """Writes at their own times, of some flows that do not write periodically."""
+    if flow["write_size"] > 0 or draw(st.integers(0, 2)) > 0:
+        return
+    times = sorted(draw(st.sets(st.integers(0, 4 * 10**11), min_size=1, max_size=6)))
+    totals = np.cumsum([draw(st.sampled_from([1, 300, 4000, 50_000])) for _ in times]).tolist()
+    flow["first_write"], flow["n_writes"] = len(writes), len(times)
+    writes += zip(times, totals, strict=True)
+
+
+def draw_delays(draw: Any, impairments: np.ndarray) -> np.ndarray:
+    """Changes of the delays of impairments."""
+    changes = []
+    for way in impairments:
+        times = sorted(draw(st.sets(st.integers(0, 10**12), max_size=4)))
+        way["first_delay"], way["n_delays"] = len(changes), len(times)
+        changes += [(time, picoseconds(draw(TIMES))) for time in times]
+    return np.array(changes, DELAY_CHANGE)
 
 
 def draw_slots(draw: Any, row: np.ndarray) -> None:
@@ -453,6 +490,8 @@ def cases(draw: Any, pauses: bool = False) -> Case:
     n_templates = draw(st.integers(0, 2))
     links, flows, templates = new_links(n_links + n_additional), new_flows(n_flows), new_flows(n_templates)
     impairments = draw_impairments(draw)
+    delay_changes = draw_delays(draw, impairments)
+    writes: list[tuple[int, int]] = []
     some_impairment = st.one_of(st.just(0), st.integers(0, len(impairments)))
     servers, opportunities = draw_servers(draw)
     for link in links:
@@ -496,18 +535,22 @@ def cases(draw: Any, pauses: bool = False) -> Case:
         flow["bottleneck"] = draw(st.sampled_from([-1, DTYPES[FlowState].fields["bottleneck"][1]]))
         flow["wants_random"] = draw(st.booleans())
         flow["impairment"] = draw(some_impairment)
-        flow["transport"] = 0 if flow["trimmed_size"] else draw(st.sampled_from([0, 0, 1, 2, 3, 3]))
+        flow["transport"] = 0 if flow["trimmed_size"] else draw(st.sampled_from([0, 0, 1, 2, 3, 3, 4, 4]))
         flow["lost_retransmission"] = draw(st.sampled_from([0, 0, 1]))
-        flow["uses_prr"] = draw(st.sampled_from([0, 1, 2])) if flow["transport"] > 1 else 0
+        flow["uses_prr"] = draw(st.sampled_from([0, 1, 2])) if flow["transport"] in (2, 3) else 0
         flow["ecn"] = draw(st.sampled_from([0, 0, 1, 2, 3])) if can_be_marked else 0
         flow["receiver_window"] = draw(st.sampled_from([0, 0, 2000, 8000]))
         flow["min_rto"] = draw(st.sampled_from([0, 10**10, 10**11, 10**12]))
         flow["initial_rto"] = draw(st.sampled_from([0, 10**10, 10**12]))
         flow["rto_granularity"] = draw(st.sampled_from([0, 10**9, 10**10]))
+        if flow["transport"]:
+            flow["pacing_gain"] = draw(st.sampled_from([0.0, 0.0, 1.25, 2.0]))
+            flow["pacing_burst"] = draw(st.sampled_from([0, 1500, 4000]))
         flow["ack_every"], flow["ack_wait"] = draw(st.sampled_from([0, 0, 2, 5])), picoseconds(draw(TIMES))
         flow["enables_subsequent"] = draw(st.booleans())
         flow["write_size"] = draw(st.sampled_from([0, 0, 0, 500, 3000, 20000]))
         flow["write_period"] = picoseconds(max(1e-3, 2 * draw(TIMES))) if flow["write_size"] else 0
+        draw_writes(draw, flow, writes)
         flow["n_timers"] = draw(st.integers(0, 4))
         flow["priority"] = draw(st.sampled_from([0, 0, 1, 7]))
         flow["phase_jitter"] = draw(st.integers(0, 2))
@@ -553,6 +596,8 @@ def cases(draw: Any, pauses: bool = False) -> Case:
         n_additional,
         draw_changes(draw, links[:n_links]),
         impairments,
+        delay_changes,
+        np.array(writes, WRITE),
         servers,
         opportunities,
         quanta,
@@ -581,6 +626,8 @@ def options_of(case: Case) -> dict[str, Any]:
         "n_additional": case.n_additional,
         "changes": case.changes,
         "impairments": case.impairments,
+        "delay_changes": case.delay_changes,
+        "writes": case.writes,
         "quanta": case.quanta,
         "servers": case.servers,
         "opportunities": case.opportunities,
@@ -701,12 +748,17 @@ def scenarios(draw: Any) -> Scenario:
     protocol = mixes(draw, n_links, n_flows) if draw(st.booleans()) else protocols(draw)
     phases = draw(st.sampled_from(["random", "equal", [k / n_links for k in range(n_links)]]))
     link, reordered = draw(st.integers(0, n_links - 1)), draw(st.booleans())
+    delay, law = draw(
+        st.sampled_from([((0.0, 0.01), "uniform"), ((0.004, 0.003), "normal"), ((0.004, 0.002), "pareto")])
+    )
     possible = [
         RandomLoss(0.05, link=link, kind="all"),
         RandomLoss(0.5, acks_of="all"),
         DelaySpikes((5, 20), (0.0, 0.1), link=link),
         Jitter((0.0, 0.01), link=link, in_order=not reordered),
-        Jitter((0.0, 0.01), acks_of=0, in_order=reordered),
+        Jitter(delay, acks_of=0, law=law, in_order=reordered),
+        DelaySchedule(link, [0.1, 0.2, 0.3], [0.03, 0.0, 0.01], in_order=not reordered),
+        BurstLoss(0.02, 0.3, link=link, kind="all"),
         CapacitySchedule(link, [0.1, 0.15, 0.4], [2e6, 1e5, 8e6]),
         Shaper(link, 1e6, 3000),
         Aggregation((0.0, 0.01), acks_of=0),

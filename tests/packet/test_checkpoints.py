@@ -113,6 +113,7 @@ HOW_MANY = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @HOW_MANY
 def test_an_altered_checkpoint_is_refused_or_its_run_ends(tmp_path, name, count):
     path = tmp_path / "run.ckpt"

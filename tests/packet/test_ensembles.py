@@ -19,12 +19,18 @@ from waiting import until
 import ecc
 from ecc._support.store import Store
 from ecc.models import BBR, CUBIC, RCP, NewReno, Protocol, all_protocols
-from ecc.packet import ensemble, simulate
+from ecc.packet import ensemble, plans, simulate
 from ecc.packet.simulation import Run
 from ecc.testing.strategies import scenarios
 
 NET = ecc.Network.dumbbell("5 Mb/s", rtts=[0.05, 0.08], buffer=20_000)
 SERIES = ("rate", "goodput", "bottleneck", "rtt", "queue_max", "drops")
+
+
+def built_anew(scenario: ecc.Scenario, **options: Any) -> ecc.Trajectory:
+    """Run a scenario without the engine or the plan of an earlier run."""
+    plans._plans.clear()
+    return simulate(scenario, **options)
 
 
 def assert_member_is(member: Any, alone: ecc.Trajectory) -> None:
@@ -55,7 +61,7 @@ def test_members_are_single_runs(case: str, threads: int) -> None:
     assert runs.rate.dims == ("duration", "seed", "time", "flow")
     for duration in (0.5, 1.0):
         for seed in runs.seed.to_numpy().tolist():
-            alone = simulate(scenario.with_(duration=duration, seed=seed), sample=None)
+            alone = built_anew(scenario.with_(duration=duration, seed=seed))
             assert_member_is(runs.sel(duration=duration, seed=seed), alone)
     if case in ("routers with clocks", "losses", "transfers"):  # which draw random numbers in the first second
         assert len(set(runs.digest.sel(duration=1.0).to_numpy().tolist())) == 5
@@ -66,7 +72,7 @@ def test_members_at_an_equilibrium_are_single_runs() -> None:
     runs = ensemble(scenario, {"perturbation": [0.0, 0.2]}, seeds=[7, 3], start="equilibrium", series=SERIES)
     for perturbation in (0.0, 0.2):
         for seed in (3, 7):
-            alone = simulate(scenario.with_(seed=seed), start="equilibrium", perturbation=perturbation)
+            alone = built_anew(scenario.with_(seed=seed), start="equilibrium", perturbation=perturbation)
             assert_member_is(runs.sel(perturbation=perturbation, seed=seed), alone)
 
 
@@ -80,8 +86,8 @@ def test_members_of_random_scenarios_are_single_runs(name: str, data: st.DataObj
     order = data.draw(st.permutations(range(5)))
     runs = ensemble(scenario, seeds=order, series=("rate", "queue"), executor=data.draw(st.integers(1, 3)))
     for seed in order:
-        alone, member = simulate(scenario.with_(seed=seed)), runs.sel(seed=seed)
-        assert int(member.digest) == alone.stats["digest"]
+        alone, member = built_anew(scenario.with_(seed=seed)), runs.sel(seed=seed)
+        assert int(member.digest) == alone.stats["digest"] == simulate(scenario.with_(seed=seed)).stats["digest"]
         np.testing.assert_array_equal(member.rate, alone.rate)
         np.testing.assert_array_equal(member.queue, alone.queue)
 
@@ -182,6 +188,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seeds
 
 
+@pytest.mark.slow
 def test_a_store_keeps_members_and_a_later_call_runs_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +230,7 @@ def test_a_store_has_no_members_that_fail_or_are_interrupted(tmp_path: Path, mon
     seeds = counted(monkeypatch)
     ensemble(scenario, {"share": [1.0]}, store=path)
     assert seeds == [1] and len(Store(path)) == 2
-    lossy, sent = CASES["losses"], list[int]()
+    lossy, sent = CASES["losses"].with_(duration=4.0), list[int]()
 
     def interrupts(share: float) -> None:
         if share > 0.1 and not sent:
@@ -231,13 +238,13 @@ def test_a_store_has_no_members_that_fail_or_are_interrupted(tmp_path: Path, mon
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
 
     seeds.clear()  # the engine reaches this list, so that its content is part of the keys
-    part = ensemble(lossy, seeds=400, store=path, progress=interrupts)
+    part = ensemble(lossy, seeds=200, store=path, progress=interrupts, executor=1)
     completed = part.stopped.to_numpy() == "completed"
-    assert 40 < completed.sum() < 400 and len(Store(path)) == 2 + completed.sum()
+    assert 20 < completed.sum() < 200 and len(Store(path)) == 2 + completed.sum()
     seeds.clear()
-    complete = ensemble(lossy, seeds=400, store=path)
-    assert len(seeds) == 400 - completed.sum() and (complete.stopped == "completed").all()
-    assert complete.identical(ensemble(lossy, seeds=400))
+    complete = ensemble(lossy, seeds=200, store=path)
+    assert len(seeds) == 200 - completed.sum() and (complete.stopped == "completed").all()
+    assert complete.identical(ensemble(lossy, seeds=200))
 
 
 KILLED = """
@@ -292,7 +299,7 @@ def test_restarted_runs_forget_everything() -> None:
     digest, rates = first.stats["digest"], first.rate.to_numpy().copy()
     assert run._restart(scenario._with_seed(2)) and run.now == 0.0 and run.stopped == "paused"
     second = run.advance().trajectory()
-    alone = simulate(scenario.with_(seed=2), trace=100, histogram_from=0.0, record=["link.R"])
+    alone = built_anew(scenario.with_(seed=2), trace=100, histogram_from=0.0, record=["link.R"])
     assert second.stats["digest"] == alone.stats["digest"] != digest
     assert second.data.equals(alone.data) and second.trace.equals(alone.trace) and second.flows.equals(alone.flows)
     assert second.queues.equals(alone.queues) and (first.rate.to_numpy() == rates).all()

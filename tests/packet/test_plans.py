@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
+import xarray as xr
 
 import ecc
 from ecc.models import CUBIC, RCP, Protocol
-from ecc.packet import plans
+from ecc.packet import plans, simulation
 from ecc.packet.plans import prepared
 from ecc.packet.prepare import prepare
 
@@ -46,6 +48,43 @@ def test_seeds_share_a_plan_and_have_the_digests_of_runs_without(monkeypatch: py
         assert [digest(case) for case in cases] == alone
         assert calls.count == 1 and len(set(alone)) == (4 if protocol == RCP() else 2)
         monkeypatch.undo()
+
+
+def test_runs_use_the_engine_of_a_finished_run_and_leave_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    build = simulation.build_engine
+    monkeypatch.setattr(simulation, "build_engine", lambda *a, **k: made.append(1) or build(*a, **k))
+    scenario = ecc.Scenario(NET, RCP(), 1.0, seed=1)
+    first = ecc.packet.simulate(scenario)
+    again = ecc.Scenario(NET, RCP(), 1.0, seed=1)
+    others = [ecc.packet.simulate(scenario.with_(seed=seed)) for seed in (2, 3)]
+    assert len(made) == 1
+    for options in ({"sample": 0.05}, {"record": ["env.rate"]}, {"histogram_from": 0.5}, {"trace": 5}, {"threads": 2}):
+        ecc.packet.simulate(scenario, **options)
+    ecc.packet.simulate(scenario.with_(duration=0.5))
+    ecc.packet.simulate(scenario.with_(protocol=RCP(alpha=0.5)))
+    assert len(made) == 1 + 6  # threads=2 builds a team
+    canceled = ecc.packet.simulate(ecc.Scenario(NET, CUBIC(), 100.0), cancel=lambda: True)
+    assert canceled.stopped == "canceled"
+    second = ecc.packet.simulate(again)
+    assert len(made) == 1 + 6 + 1
+    assert second.stats["digest"] == first.stats["digest"] != others[0].stats["digest"]
+    xr.testing.assert_identical(first.data, second.data)
+    pd.testing.assert_frame_equal(first.flows, second.flows)
+    assert first.notes == second.notes
+
+
+def test_a_run_that_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = ecc.Scenario(NET, CUBIC(), 1.0)
+    ecc.packet.simulate(scenario)
+    assert len(plans.idle_runs(scenario)) == 1
+    monkeypatch.setattr(simulation, "_MAX_IDLE_BYTES", 1000)
+    ecc.packet.simulate(scenario)
+    assert not plans.idle_runs(scenario)
+    monkeypatch.undo()
+    for k in range(10):
+        ecc.packet.simulate(scenario.with_(duration=1.0 + 0.1 * k))
+    assert len(plans.idle_runs(scenario)) == simulation._MAX_IDLE
 
 
 def test_a_run_does_not_see_the_records_of_another() -> None:

@@ -468,3 +468,9 @@ def test_parameters_of_protocols_are_numbers_or_arrays():
             engine.simulate(ecc.Scenario(network, Weighted(), 1.0))
         with pytest.raises(TypeError, match=r"^params\(\) of Named must have a number or an array of numbers for mode"):
             engine.simulate(ecc.Scenario(network, Named(), 1.0))
+
+
+def test_a_table_of_times_is_refused_in_one_line():
+    scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05]), QIRCP(), 1.0)
+    with pytest.raises(TypeError, match="histogram_from must be a number or a string with a unit, got array"):
+        simulate(scenario, histogram_from=np.zeros((2, 2)))

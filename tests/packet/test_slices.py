@@ -26,6 +26,7 @@ def scenario(rate: str) -> Scenario:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RATES)
 def test_a_slice_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """The adaptive size of slices would need less than ten slices."""

@@ -81,6 +81,7 @@ def test_trimming_ends_an_incast_sooner_than_a_full_buffer_does():
     assert ends[0] < 0.8 < 1.0 < ends[1]
 
 
+@pytest.mark.slow
 @ENGINES
 def test_a_packet_no_larger_than_a_header_goes_whole_among_the_headers(engine):
     """Not dropped, which only a timeout of 1 s would show: these flows end with one packet of 40 or of 64 bytes."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.batch.sweeps import MetricError, ScenarioRuns, SweepError, unused_seed
+from ecc.batch.sweeps import MetricError, ScenarioRuns, SweepError, swept, unused_seed
 from ecc.cli import main
 from ecc.models import CUBIC, ConstantRate, NewReno
 from ecc.queues import DropTail, DualPI2, FQCoDel, StrictPriority
@@ -280,12 +280,13 @@ def test_a_sweep_over_seeds_without_random_numbers_is_noted(tmp_path, capsys):
     assert main(["sweep", str(scenario), "--vary", "seed=1:4:4", "--jobs", "1"]) == 0
     assert noted in capsys.readouterr().err
     mice = ecc.Scenario(network, NewReno(), 1.0, workload=Workload(arrivals=[Arrivals([0], 0.05, "20 kB")]))
-    assert not unused_seed(ecc.sweep(ScenarioRuns(mice.to_dict(), ["mean_queue"]), {"seed": [1, 2]}))
+    assert not unused_seed(swept(ScenarioRuns(mice.to_dict(), ["mean_queue"]), {"seed": [1, 2]})[0])
     grid = {"seed": [1, 2], "a": [1.0, 2.0]}
-    assert unused_seed(ecc.sweep(lambda seed, a: a, grid)) and not unused_seed(
-        ecc.sweep(lambda seed, a: a * seed, grid)
-    )
-    assert not unused_seed(ecc.sweep(lambda a: a, {"a": [1.0, 2.0]}))
+    assert unused_seed(swept(lambda seed, a: a, grid)[0])
+    assert not unused_seed(swept(lambda seed, a: a * seed, grid)[0])
+    assert not unused_seed(swept(lambda a: a, {"a": [1.0, 2.0]})[0])
+    nan = float("nan")
+    assert not unused_seed(swept(lambda seed, a: a if seed == 1 else nan, grid)[0])
 
 
 def test_unfinished_flows_are_counted_and_noted_by_both_engines():

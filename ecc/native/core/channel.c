@@ -6,6 +6,7 @@
 
 #include "core/channel.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/clock.h"
@@ -14,6 +15,7 @@
 
 #define FIRST_ROOM 16u
 #define MAX_ROOM (1u << 31)
+#define TWO_PI 6.283185307179586
 
 static void
 draw_until_spike(ecc_channel_t *self)
@@ -22,7 +24,8 @@ draw_until_spike(ecc_channel_t *self)
 }
 
 void
-ecc_channel_init(ecc_channel_t *self, const ecc_impairment_t *spec, uint64_t seed, uint64_t stream)
+ecc_channel_init(
+    ecc_channel_t *self, const ecc_impairment_t *spec, const ecc_delay_change_t *delays, uint64_t seed, uint64_t stream)
 {
     ecc_reordered_t *reordered = self->reordered;
     uint32_t room = self->room;
@@ -31,9 +34,14 @@ ecc_channel_init(ecc_channel_t *self, const ecc_impairment_t *spec, uint64_t see
     self->reordered = reordered;
     self->room = room;
     self->spec = spec;
+    self->delays = spec->n_delays > 0 ? delays + spec->first_delay : NULL;
     self->random = ecc_random_stream(seed, stream);
     if (spec->spike_every_hi > 0) {
         draw_until_spike(self);
+    }
+    if (spec->burst_kinds != 0) {
+        double share = spec->burst_begins / (spec->burst_begins + spec->burst_ends);
+        self->is_bad = ecc_random_next(&self->random) < share;
     }
 }
 
@@ -47,11 +55,66 @@ ecc_channel_free(ecc_channel_t *self, ecc_memory_t *memory)
     self->room = 0;
 }
 
+ecc_ps_t
+ecc_channel_additional(const ecc_channel_t *self, ecc_ps_t now)
+{
+    int64_t lo = 0;
+    int64_t hi = self->spec->n_delays;
+
+    while (lo < hi) {
+        int64_t k = lo + (hi - lo) / 2;
+        if (self->delays[k].time <= now) {
+            lo = k + 1;
+        } else {
+            hi = k;
+        }
+    }
+    return lo > 0 ? self->delays[lo - 1].delay : 0;
+}
+
+/* S-94: whether a burst loses a packet; the state may change after it. */
+static bool
+is_in_burst(ecc_channel_t *self)
+{
+    const ecc_impairment_t *spec = self->spec;
+    double probability = self->is_bad ? spec->burst_bad_loss : spec->burst_good_loss;
+    bool lost = ecc_random_next(&self->random) < probability;
+
+    if (ecc_random_next(&self->random) < (self->is_bad ? spec->burst_ends : spec->burst_begins)) {
+        self->is_bad = !self->is_bad;
+    }
+    return lost;
+}
+
 bool
 ecc_channel_loses(ecc_channel_t *self, enum ecc_packet_kind kind)
 {
     double probability = kind == ECC_PACKET_ACK ? self->spec->ack_loss : self->spec->data_loss;
-    return probability > 0.0 && ecc_random_next(&self->random) < probability;
+    bool lost = probability > 0.0 && ecc_random_next(&self->random) < probability;
+
+    if ((self->spec->burst_kinds & (kind == ECC_PACKET_ACK ? 2 : 1)) != 0) {
+        lost = is_in_burst(self) || lost;
+    }
+    return lost;
+}
+
+/*
+ * S-96: jitter of the normal and the Pareto law. Uses log1p and expm1 because log and pow of a recent C library are not
+ * found in older ones, on which a wheel must run.
+ */
+static ecc_ps_t
+drawn_jitter(ecc_channel_t *self)
+{
+    const ecc_impairment_t *spec = self->spec;
+    double logarithm = log1p(-ecc_random_next(&self->random)); /* at most 0 */
+    double delay;
+
+    if (spec->jitter_law == ECC_JITTER_PARETO) {
+        return ecc_clock_round(spec->jitter_scale * (1.0 + expm1(-spec->jitter_spread * logarithm)));
+    }
+    delay = sqrt(-2.0 * logarithm) * cos(TWO_PI * ecc_random_next(&self->random));
+    delay = spec->jitter_scale + spec->jitter_spread * delay;
+    return delay > 0.0 ? ecc_clock_round(delay) : 0;
 }
 
 ecc_ps_t
@@ -73,8 +136,14 @@ ecc_channel_arrival(ecc_channel_t *self, ecc_ps_t now, ecc_ps_t delay, int64_t s
         out = self->free_at = ecc_clock_add(out > self->free_at ? out : self->free_at, service);
     }
     out = ecc_clock_add(out, delay);
+    if (spec->n_delays > 0) {
+        out = ecc_clock_add(out, ecc_channel_additional(self, now));
+    }
     if (spec->jitter_hi > 0) {
         out = ecc_clock_add(out, ecc_random_between(&self->random, spec->jitter_lo, spec->jitter_hi));
+    }
+    if (spec->jitter_law != ECC_JITTER_UNIFORM) {
+        out = ecc_clock_add(out, drawn_jitter(self));
     }
     if (spec->reorders == 0 && out < self->last_out) {
         out = self->last_out;

@@ -25,15 +25,22 @@ typedef struct {
     int64_t until_spike; /* packets up to the next spike, including the packet with the spike */
     ecc_ps_t free_at;    /* time at which the server of the spikes is free */
     ecc_ps_t last_out;
+    int64_t is_bad;                   /* 1: bursts of losses are in their bad state */
+    const ecc_delay_change_t *delays; /* changes of the delay: n_delays of the spec */
     uint64_t n_joined;
     ecc_reordered_t *reordered; /* packets in the channel if it reorders: a binary heap, first to arrive first */
     uint32_t n_reordered;
     uint32_t room;
 } ecc_channel_t;
 
-/* Sets up a channel. Keeps the room of its heap, which is zeroed or from before; `spec` must stay in place. */
-void ecc_channel_init(ecc_channel_t *self, const ecc_impairment_t *spec, uint64_t seed, uint64_t stream);
+/* Sets up a channel. Keeps the room of its heap, which is zeroed or from before. `spec` and `delays`, the changes of
+   all channels, must stay in place. */
+void ecc_channel_init(ecc_channel_t *self, const ecc_impairment_t *spec, const ecc_delay_change_t *delays,
+    uint64_t seed, uint64_t stream);
 void ecc_channel_free(ecc_channel_t *self, ecc_memory_t *memory);
+
+/* S-96: delay that the changes add for packets that enter the channel now. */
+ecc_ps_t ecc_channel_additional(const ecc_channel_t *self, ecc_ps_t now);
 
 /* S-94: whether a packet is lost. */
 bool ecc_channel_loses(ecc_channel_t *self, enum ecc_packet_kind kind);

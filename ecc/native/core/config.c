@@ -4,20 +4,23 @@
  * A check reports the first invalid value; errors.h states the allowed ones. Pointers are not checked, nor are the
  * results of hooks.
  *
- * Not here: the table of hops (routes.c), and partitions (partition.c).
+ * Not here: the table of hops (routes.c), partitions (partition.c), and flows that have begun before (begun.c).
  */
 
 #include "core/config.h"
 
 #include <math.h>
 
+#include "core/begun.h"
+
 #define MAX_HEADER 4096
-#define MAX_RECORD 4096
+#define MAX_RECORD (1 << 20)
 #define MAX_QUEUES 65536
 #define MAX_ALTERNATIVES 65535
 #define MAX_QUANTUM (INT64_C(1) << 30)
 #define MAX_BYTES (INT64_C(1) << 50)
 #define MAX_PACKETS (INT64_C(1) << 53)
+#define MAX_PACING_GAIN 1e6
 
 bool
 ecc_config_is_reordered(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops)
@@ -65,9 +68,44 @@ is_delay(ecc_ps_t lo, ecc_ps_t hi)
 }
 
 static bool
+is_probability(double value)
+{
+    return value >= 0.0 && value <= 1.0;
+}
+
+/* Whether the laws of jitter and of bursts of losses are valid. */
+static bool
+are_laws(const ecc_impairment_t *spec)
+{
+    double max_spread = spec->jitter_law == ECC_JITTER_PARETO ? 1.0 : (double) ECC_MAX_DELAY;
+
+    return spec->jitter_law >= ECC_JITTER_UNIFORM && spec->jitter_law <= ECC_JITTER_PARETO && spec->jitter_scale >= 0.0
+        && spec->jitter_scale <= (double) ECC_MAX_DELAY && spec->jitter_spread >= 0.0
+        && spec->jitter_spread <= max_spread && spec->burst_kinds >= 0 && spec->burst_kinds <= 3
+        && is_probability(spec->burst_begins) && is_probability(spec->burst_ends)
+        && is_probability(spec->burst_good_loss) && is_probability(spec->burst_bad_loss)
+        && (spec->burst_kinds == 0 || spec->burst_begins + spec->burst_ends > 0.0);
+}
+
+static bool
+are_delays(const ecc_impairment_t *spec, const ecc_config_t *config)
+{
+    int64_t n = spec->n_delays;
+    bool valid = spec->first_delay >= 0 && n >= 0 && spec->first_delay <= config->n_delay_changes
+        && n <= config->n_delay_changes - spec->first_delay;
+
+    for (int64_t k = 0; valid && k < n; k++) {
+        const ecc_delay_change_t *change = &config->delay_changes[spec->first_delay + k];
+        valid = change->time >= 0 && change->time < ECC_NEVER && is_delay(change->delay, change->delay)
+            && (k == 0 || change->time > change[-1].time);
+    }
+    return valid;
+}
+
+static bool
 is_impairment(const ecc_impairment_t *spec)
 {
-    return spec->data_loss >= 0.0 && spec->data_loss <= 1.0 && spec->ack_loss >= 0.0 && spec->ack_loss <= 1.0
+    return is_probability(spec->data_loss) && is_probability(spec->ack_loss) && are_laws(spec)
         && (spec->spike_every_hi == 0
             || (spec->spike_every_lo >= 1 && spec->spike_every_lo <= spec->spike_every_hi
                 && spec->spike_every_hi <= MAX_PACKETS))
@@ -92,6 +130,22 @@ is_server(const ecc_server_t *spec, const ecc_config_t *config, int64_t n_opport
         valid = times[k] >= 0 && times[k] < ECC_NEVER && (k == 0 || times[k] >= times[k - 1]);
     }
     return valid && (n == 0 || times[n - 1] > 0);
+}
+
+/* Whether the writes of a flow at their own times are valid. */
+static bool
+are_writes(const ecc_flow_t *flow, const ecc_config_t *config)
+{
+    int64_t n = flow->n_writes;
+    bool valid = flow->first_write >= 0 && n >= 0 && flow->first_write <= config->n_writes
+        && n <= config->n_writes - flow->first_write && (n == 0 || flow->write_size == 0);
+
+    for (int64_t k = 0; valid && k < n; k++) {
+        const ecc_write_t *write = &config->writes[flow->first_write + k];
+        valid = write->time >= 0 && write->time < ECC_NEVER && write->total > 0 && write->total <= ECC_NO_END
+            && (k == 0 || (write->time > write[-1].time && write->total > write[-1].total));
+    }
+    return valid;
 }
 
 /* Index of the first invalid change of a link's capacity, or n_changes. */
@@ -211,17 +265,20 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
         { ECC_ERR_ACKS, is_delay(flow->ack_wait, flow->ack_wait), (double) flow->ack_wait },
         { ECC_ERR_ECN, flow->ecn >= 0 && flow->ecn <= ECC_ECN_SCALABLE, (double) flow->ecn },
         { ECC_ERR_TIMERS, flow->n_timers >= 0 && flow->n_timers <= ECC_MAX_TIMERS, (double) flow->n_timers },
-        { ECC_ERR_TRANSPORT, flow->transport >= 0 && flow->transport <= ECC_TRANSPORT_RACK, (double) flow->transport },
+        { ECC_ERR_TRANSPORT, flow->transport >= 0 && flow->transport <= ECC_TRANSPORT_QUIC, (double) flow->transport },
         { ECC_ERR_TRANSPORT, flow->receiver_window >= 0, (double) flow->receiver_window },
         { ECC_ERR_TRANSPORT, flow->lost_retransmission >= 0 && flow->lost_retransmission <= ECC_LOST_LINUX,
             (double) flow->lost_retransmission },
         { ECC_ERR_TRANSPORT,
             flow->uses_prr >= 0
-                && flow->uses_prr <= (flow->transport >= ECC_TRANSPORT_SACK ? ECC_PRR_LOSSES_AND_MARKS : ECC_PRR_NEVER),
+                && flow->uses_prr <= (ecc_config_may_use_prr(flow) ? ECC_PRR_LOSSES_AND_MARKS : ECC_PRR_NEVER),
             (double) flow->uses_prr },
         { ECC_ERR_TRANSPORT, is_delay(flow->min_rto, flow->min_rto), (double) flow->min_rto },
         { ECC_ERR_TRANSPORT, is_delay(flow->initial_rto, flow->initial_rto), (double) flow->initial_rto },
         { ECC_ERR_TRANSPORT, is_delay(flow->rto_granularity, flow->rto_granularity), (double) flow->rto_granularity },
+        { ECC_ERR_TRANSPORT, flow->pacing_gain >= 0.0 && flow->pacing_gain <= MAX_PACING_GAIN, flow->pacing_gain },
+        { ECC_ERR_TRANSPORT, flow->pacing_gain == 0.0 || flow->transport != ECC_TRANSPORT_NONE, flow->pacing_gain },
+        { ECC_ERR_TRANSPORT, flow->pacing_burst >= 0 && flow->pacing_burst <= MAX_BYTES, (double) flow->pacing_burst },
         { ECC_ERR_WRITES, (flow->write_size > 0) == (flow->write_period > 0), (double) flow->write_size },
         { ECC_ERR_WRITES, flow->write_size >= 0, (double) flow->write_size },
         { ECC_ERR_WRITES, is_delay(flow->write_period, flow->write_period), (double) flow->write_period },
@@ -295,26 +352,6 @@ fail(ecc_engine_t *self, int code, double value)
     return ecc_state_fail(self, code, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, value);
 }
 
-/* S-207: whether an entry is valid; ecc_under_way_place checks that each entry is placed once. */
-static bool
-is_under_way(const ecc_config_t *config, int64_t i)
-{
-    const ecc_under_way_t *packet = &config->under_way[i];
-    const ecc_flow_t *flow;
-
-    if (packet->flow < 0 || packet->flow >= config->n_flows || packet->placed < 0
-        || packet->placed >= config->n_under_way || packet->sent > 0 || packet->sent <= -ECC_NEVER
-        || (i > 0 && packet->sent < packet[-1].sent)) {
-        return false;
-    }
-    flow = &config->flows[packet->flow];
-    return flow->n_alternatives == 0 && flow->n_reverse == 0 && packet->hop >= 0
-        && packet->sent > -config->begun[packet->flow].rtt && packet->hop <= flow->n_forward
-        && packet->at >= packet->sent && packet->at < ECC_NEVER
-        && (packet->hop > 0 || packet->at <= 0 || packet->at <= flow->access_delay)
-        && (packet->hop < flow->n_forward || packet->at > -flow->ack_delay);
-}
-
 /* Checks counts, sizes, samples, impairments and servers: all that belongs to no link or flow. */
 static int
 check_run(ecc_engine_t *self, const ecc_config_t *config)
@@ -340,7 +377,7 @@ check_run(ecc_engine_t *self, const ecc_config_t *config)
         return fail(self, ECC_ERR_RECORDED, (double) samples->n_recorded);
     }
     for (int64_t i = 0; i < config->n_impairments; i++) {
-        if (!is_impairment(&config->impairments[i])) {
+        if (!is_impairment(&config->impairments[i]) || !are_delays(&config->impairments[i], config)) {
             return fail(self, ECC_ERR_IMPAIRMENT, (double) i + 1.0);
         }
     }
@@ -353,6 +390,12 @@ check_run(ecc_engine_t *self, const ecc_config_t *config)
     if (config->n_under_way < 0 || (config->n_under_way > 0 && config->begun == NULL)
         || (config->begun != NULL && config->partition.n_parts > 1)) {
         return fail(self, ECC_ERR_UNDER_WAY, (double) config->n_under_way);
+    }
+    for (int64_t i = 0; i < config->n_monitors; i++) {
+        int64_t before = i > 0 ? config->monitors[i - 1] : -1;
+        if (config->monitors[i] <= before || config->monitors[i] >= config->n_flows || config->partition.n_parts > 1) {
+            return fail(self, ECC_ERR_MONITORS, (double) config->monitors[i]);
+        }
     }
     return 0;
 }
@@ -400,38 +443,16 @@ check_flows(ecc_engine_t *self, const ecc_config_t *config)
             value = (double) flow->impairment;
             ret = ECC_ERR_IMPAIRMENT;
         }
+        if (ret == 0 && !are_writes(flow, config)) {
+            value = (double) flow->n_writes;
+            ret = ECC_ERR_WRITES;
+        }
         if (ret == 0 && flow->n_alternatives > 0 && (i >= config->n_flows || wants_flow_queues)) {
             value = (double) flow->n_alternatives;
             ret = ECC_ERR_SPRAYING;
         }
         if (ret != 0) {
             return ecc_state_fail(self, ret, ECC_ENTITY_FLOW, i, ECC_NO_HOOK, value);
-        }
-    }
-    return 0;
-}
-
-/* S-206, S-207: flows that have begun, and their packets in the network, are valid. */
-static int
-check_begun(ecc_engine_t *self, const ecc_config_t *config)
-{
-    for (int64_t i = 0; i < config->n_flows; i++) {
-        const ecc_begun_t *begun = &config->begun[i];
-        const ecc_flow_t *flow = &config->flows[i];
-        if (begun->rtt <= 0 || begun->rtt >= ECC_NEVER || flow->start != 0
-            || (flow->on_start != NULL && begun->state == NULL)) {
-            return ecc_state_fail(self, ECC_ERR_UNDER_WAY, ECC_ENTITY_FLOW, i, ECC_NO_HOOK, (double) begun->rtt);
-        }
-    }
-    for (int64_t i = 0; i < config->n_links + config->n_additional; i++) {
-        const ecc_link_t *router = &config->links[i];
-        if ((router->on_arrival != NULL || router->on_departure != NULL) && router->begun_state == NULL) {
-            return ecc_state_fail(self, ECC_ERR_UNDER_WAY, ECC_ENTITY_LINK, i, ECC_NO_HOOK, 0.0);
-        }
-    }
-    for (int64_t i = 0; i < config->n_under_way; i++) {
-        if (!is_under_way(config, i)) {
-            return fail(self, ECC_ERR_UNDER_WAY, (double) i);
         }
     }
     return 0;
@@ -448,5 +469,5 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
     if (ret == 0) {
         ret = check_flows(self, config);
     }
-    return ret == 0 && config->begun != NULL ? check_begun(self, config) : ret;
+    return ret == 0 && config->begun != NULL ? ecc_begun_check(self, config) : ret;
 }

@@ -39,4 +39,11 @@ ECC_MUST_CHECK int ecc_config_check(ecc_engine_t *self, const ecc_config_t *conf
 /* Checks one flow. */
 ECC_MUST_CHECK int ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value);
 
+/* Whether recoveries of a flow can use proportional rate reduction (S-164). */
+static inline bool
+ecc_config_may_use_prr(const ecc_flow_t *spec)
+{
+    return spec->transport == ECC_TRANSPORT_SACK || spec->transport == ECC_TRANSPORT_RACK;
+}
+
 #endif

@@ -2,7 +2,8 @@
  * Packets that leave this part of a network for another (S-123).
  *
  * A packet leaves when it is put on a wire, an access line or a pure delay whose end is in another part: it is copied
- * to an outbox with the time at which it reaches that end, and its memory is released.
+ * to an outbox with the time at which it reaches that end, and its memory is released. With a trace, every packet that
+ * is put on a wire is recorded, so that the traces of all parts can be merged (S-126).
  *
  * Not here: which part has the end (cut.c), and how a packet enters (enter.c).
  */
@@ -46,7 +47,7 @@ write_body(const ecc_engine_t *self, const ecc_packet_t *packet, unsigned char *
         to += sizeof(ecn);
     }
     if (flow->needs_receiver || flow->reliable) {
-        int64_t words[] = { info->front, flow->reliable ? 0 : info->missing };
+        int64_t words[] = { info->front, flow->has_quic ? info->ack_delay : flow->reliable ? 0 : info->missing };
         memcpy(to, words, sizeof(words));
         if (flow->uses_sack) {
             memcpy(to + sizeof(words), ecc_sacks_at(&self->sacks, info->sack), sizeof(ecc_sack_t));
@@ -79,6 +80,7 @@ ecc_crossing_read_body(ecc_engine_t *self, const ecc_packet_t *packet, const uns
         info->missing = words[1];
         if (flow->uses_sack) {
             ecc_sack_t sack = { 0 };
+            info->ack_delay = flow->has_quic ? (uint32_t) words[1] : 0;
             if (has_sack) {
                 memcpy(&sack, from + sizeof(words), sizeof(sack));
             }
@@ -154,6 +156,34 @@ ecc_crossing_report_discarded(ecc_engine_t *self, uint32_t index)
     return append(self, ecc_cut_sender(self, index), &crossing, index, NULL);
 }
 
+/*
+ * S-126: records a packet on a wire whose HOP is in a part, until the trace is full: what enters a wire later reaches
+ * another part after all events of a full trace.
+ */
+static ECC_COLD int
+record_wire_entry(ecc_engine_t *self, uint32_t position, int64_t part, ecc_ps_t time)
+{
+    ecc_cut_t *cut = self->cut;
+    uint32_t link = self->hops[position] >> ECC_HOP_LINK;
+
+    if (self->n_traced >= self->trace_room || ecc_cut_ends_with_ack(self, position)) {
+        return 0;
+    }
+    if (cut->n_wire_entries == cut->wire_entries_room) {
+        size_t size = sizeof(*cut->wire_entries);
+        size_t room = 2 * cut->wire_entries_room + FIRST_ROOM / size;
+        void *block = cut->wire_entries;
+        int ret = ecc_memory_extend(&self->memory, cut->wire_entries_room * size, room * size, &block);
+        if (ret != 0) {
+            return ecc_state_fail(self, ret, ECC_ENTITY_LINK, link, ECC_NO_HOOK, (double) room);
+        }
+        cut->wire_entries = block;
+        cut->wire_entries_room = room;
+    }
+    cut->wire_entries[cut->n_wire_entries++] = (ecc_wire_entry_t) { time, link, part };
+    return 0;
+}
+
 bool
 ecc_crossing_leaves_by_wire(ecc_engine_t *self, uint32_t id, ecc_ps_t time, int *ret)
 {
@@ -162,6 +192,12 @@ ecc_crossing_leaves_by_wire(ecc_engine_t *self, uint32_t id, ecc_ps_t time, int 
     int64_t part = ecc_cut_part_behind_wire(self, index, packet->position);
     int64_t hop = packet->position - self->flows[index].position;
 
+    if (self->trace != NULL) {
+        *ret = record_wire_entry(self, packet->position, part, time);
+        if (*ret != 0) {
+            return true;
+        }
+    }
     hop += hop < ecc_cut_n_hops(self->flows[index].spec) ? 0 : ECC_CUT_AFTER_ACKS;
     if (part == self->cut->part) {
         return false;
@@ -216,6 +252,17 @@ ecc_crossing_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffe
         ecc_cut_empty(outbox);
     }
     return (int64_t) size;
+}
+
+int64_t
+ecc_crossing_wire_entries(const ecc_engine_t *self, ecc_wire_entry_t *entries)
+{
+    size_t n = self->cut != NULL ? self->cut->n_wire_entries : 0;
+
+    if (entries != NULL && n > 0) {
+        memcpy(entries, self->cut->wire_entries, n * sizeof(*entries));
+    }
+    return (int64_t) n;
 }
 
 void

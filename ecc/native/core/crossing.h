@@ -32,6 +32,9 @@ bool ecc_crossing_leaves_as_ack(ecc_engine_t *self, uint32_t packet, ecc_ps_t ti
 /* Reports to the part of its sender that a packet of a transfer was discarded here. */
 ECC_MUST_CHECK int ecc_crossing_report_discarded(ecc_engine_t *self, uint32_t flow);
 
+/* Copies the packets put on wires, unless `entries` is NULL, and returns their number. */
+int64_t ecc_crossing_wire_entries(const ecc_engine_t *self, ecc_wire_entry_t *entries);
+
 /* The outbox for a part becomes a batch; the part has read the batch that had its place. */
 void ecc_crossing_hand_over(ecc_engine_t *self, int64_t part, uint32_t number);
 

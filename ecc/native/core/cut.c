@@ -158,6 +158,8 @@ ecc_cut_free(ecc_engine_t *self)
     ecc_memory_release(&self->memory, n_outboxes(self->cut) * sizeof(ecc_outbox_t), (void **) &self->cut->outboxes);
     ecc_memory_release(&self->memory, numbers_size(self), (void **) &self->cut->links);
     ecc_memory_release(&self->memory, self->cut->n_slots * sizeof(*self->cut->slots), (void **) &self->cut->slots);
+    ecc_memory_release(&self->memory, self->cut->wire_entries_room * sizeof(*self->cut->wire_entries),
+        (void **) &self->cut->wire_entries);
     ecc_memory_release(&self->memory, self->cut->n_heads * sizeof(*self->cut->heads), (void **) &self->cut->heads);
     ecc_memory_release(&self->memory, sizeof(*self->cut), &block);
     self->cut = NULL;
@@ -251,7 +253,7 @@ ecc_cut_is_report(const ecc_engine_t *self, const ecc_packet_t *packet)
     const ecc_flow_state_t *flow = &self->flows[packet->flow];
     const ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
     const ecc_range_t *sacks = flow->uses_sack ? ecc_sacks_at(&self->sacks, info->sack)->blocks : ecc_sacks_none.blocks;
-    int64_t most = ecc_cut_most_sent(self, packet->flow);
+    int64_t most = flow->has_quic ? ecc_cut_most_numbers(self, packet->flow) : ecc_cut_most_sent(self, packet->flow);
     bool valid = info->front >= 0 && info->front <= most
         && (flow->reliable || (info->missing >= 0 && info->missing <= info->front));
 

@@ -47,8 +47,11 @@ struct ecc_cut {
     ecc_cut_slot_t *slots;
     uint32_t *heads; /* slot by remainder of the number of a transfer, or ECC_NO_SLOT */
     uint32_t n_slots;
-    uint32_t n_heads;   /* number of heads, a power of two */
-    uint32_t n_passing; /* slots of transfers whose sender is elsewhere */
+    uint32_t n_heads;               /* number of heads, a power of two */
+    uint32_t n_passing;             /* slots of transfers whose sender is elsewhere */
+    ecc_wire_entry_t *wire_entries; /* packets that were put on wires here, if a trace is kept */
+    size_t n_wire_entries;
+    size_t wire_entries_room;
 };
 
 /* Copies a partition; ecc_partition_install checks it. */
@@ -151,6 +154,13 @@ ecc_cut_most_sent(const ecc_engine_t *self, uint32_t flow)
     const ecc_flow_state_t *state = &self->flows[flow];
 
     return ecc_cut_has_sender(self, flow) ? state->sent - (state->reliable ? state->lost : 0) : ECC_ARCHIVE_MAX;
+}
+
+/* Packet numbers that the sender of a flow with a transport of type 4 has used, as far as this engine knows. */
+static inline int64_t
+ecc_cut_most_numbers(const ecc_engine_t *self, uint32_t flow)
+{
+    return ecc_cut_has_sender(self, flow) ? self->quics[flow].next : ECC_ARCHIVE_MAX;
 }
 
 /* Whether an ACK reports no more than its sender has sent, as far as this engine knows. */

@@ -70,6 +70,15 @@ void ecc_engine_free(ecc_engine_t *self);
 ECC_MUST_CHECK int ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events);
 
 /*
+ * Performs n actions now, between two calls of ecc_engine_advance: all of them, or none if one is refused (S-223). An
+ * action whose value is NaN does nothing. Returns 0 or a code; the run has failed only if `stop` of the stats tells so.
+ */
+ECC_MUST_CHECK int ecc_engine_act(ecc_engine_t *self, const ecc_action_t *actions, const double *values, int64_t n);
+
+/* Writes the monitor intervals of all monitored flows, in their order, and begins the next ones now (S-225). */
+void ecc_engine_observe(ecc_engine_t *self, ecc_observation_t *observations);
+
+/*
  * Ends a call of ecc_engine_advance in another thread after its current event, as if max_events were reached. It is
  * the only function that may be called during such a call. It may be missed, and can be repeated.
  */
@@ -122,6 +131,13 @@ ECC_MUST_CHECK int ecc_engine_load(ecc_engine_t *self, const unsigned char *buff
  */
 int64_t ecc_engine_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer);
 ECC_MUST_CHECK int ecc_engine_enter(ecc_engine_t *self, const unsigned char *crossings, int64_t size);
+
+/*
+ * The packets that a part with a trace has put on wires, in this order; NULL: only counts them. Returns their number.
+ * With them the traces of all parts are merged: packets of one wire that arrive at one instant do so in this order
+ * (S-126).
+ */
+int64_t ecc_engine_wire_entries(const ecc_engine_t *self, ecc_wire_entry_t *entries);
 
 /* The minimum time from an event in this part to any effect in another; ECC_NEVER: no effect (S-124). */
 ecc_ps_t ecc_engine_lookahead(const ecc_engine_t *self);

@@ -64,6 +64,7 @@ typedef struct {
     int64_t limited_by;   /* enum ecc_send_limit: why the last TRY-SEND sent no more (S-176) */
     double idle;          /* s since the last packet was sent; on_restart only, else 0 */
     double rto;           /* s, retransmission timeout; on_restart only, else 0 */
+    int64_t transport;    /* enum ecc_transport_kind */
 } ecc_flow_env_t;
 
 /* Returns 0, or any other code, which stops the run. */

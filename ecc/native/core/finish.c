@@ -27,7 +27,9 @@ idle_rtt(const ecc_engine_t *self, const ecc_flow_state_t *flow)
     ecc_ps_t rtt = ecc_clock_add(flow->access_delay, flow->ack_delay);
 
     for (int64_t k = 0; k < flow->spec->n_forward + flow->spec->n_reverse; k++) {
-        rtt = ecc_clock_add(rtt, self->links[self->hops[flow->position + k] >> ECC_HOP_LINK].delay);
+        const ecc_link_state_t *link = &self->links[self->hops[flow->position + k] >> ECC_HOP_LINK];
+        rtt = ecc_clock_add(rtt, link->delay);
+        rtt = link->channel != NULL ? ecc_clock_add(rtt, ecc_channel_additional(link->channel, 0)) : rtt;
     }
     return rtt;
 }

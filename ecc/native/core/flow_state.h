@@ -55,10 +55,13 @@ typedef struct {
  * bytes that the sender had abandoned (S-54).
  */
 typedef struct {
-    int64_t front; /* bytes accounted for; with a transport: the cumulative ACK */
+    int64_t front; /* bytes accounted for; with a transport: the cumulative ACK; of type 4: the packet number */
     union {
         int64_t missing;
-        uint32_t sack; /* SACK blocks of a transport with SACK, also in its data: see sacks.h */
+        struct {
+            uint32_t sack;      /* SACK blocks of a transport with SACK, also in its data: see sacks.h */
+            uint32_t ack_delay; /* ACK Delay [us] (RFC 9000, 13.2.5), with a transport of type 4 */
+        };
     };
 } ecc_ack_info_t;
 
@@ -80,7 +83,7 @@ typedef struct {
     int64_t pipe_credit; /* SACK: sacked(snd_una, high_rxt) */
     int64_t receiver_window;
     double rttvar;
-    ecc_ranges_t sacked;
+    ecc_ranges_t sacked;                 /* empty for type 3, whose segments know it */
     ecc_ranges_t held;                   /* ranges at the receiver beyond its rcv_nxt, which is the flow's `received` */
     int64_t recent[ECC_MAX_SACK_BLOCKS]; /* a sequence number in each range that an ACK reports, newest first */
     uint32_t recent_ranges[ECC_MAX_SACK_BLOCKS]; /* ranges of `held` that contain these numbers */
@@ -104,8 +107,8 @@ typedef struct {
     ecc_ps_t sent; /* last */
     int64_t order; /* number of its last transmission among all of the flow */
     int32_t size;
-    uint32_t before; /* outstanding segment sent before it, or ECC_NO_SEGMENT */
-    uint32_t after;
+    uint32_t before;   /* outstanding segment sent before it, or ECC_NO_SEGMENT */
+    uint32_t after;    /* outstanding segment sent after it; of a sacked one: a segment up to which all are sacked */
     uint8_t state;     /* enum ecc_sent_state */
     uint8_t probes;    /* additional copies in flight */
     bool was_repeated; /* sent more than once */
@@ -132,6 +135,7 @@ typedef struct {
     int64_t dsack_round; /* end of the round of duplicates (RFC 8985), -1 without one */
     int64_t in_flight;
     int64_t lost_bytes;
+    int64_t sacked_bytes;
     int64_t repairs; /* bytes of outstanding segments that were sent again because they were lost */
     int64_t n_transmissions;
     int64_t order;     /* number of the last transmission among delivered segments, -1: none */
@@ -155,12 +159,62 @@ typedef struct {
     bool has_duplicate; /* at the receiver: the last packet was a duplicate */
 } ecc_rack_t;
 
+/* A packet that a transport of type 4 has sent (S-212). */
+enum ecc_quic_state { ECC_QUIC_IN_FLIGHT, ECC_QUIC_ACKED };
+
+typedef struct {
+    int64_t begin;
+    ecc_ps_t sent;
+    int32_t size;
+    uint8_t state; /* enum ecc_quic_state */
+} ecc_quic_packet_t;
+
+/* QUIC: the state of a transport of type 4 in addition to its ecc_transport_t (S-212); see quic.h. */
+typedef struct {
+    ecc_quic_packet_t *items; /* a ring, in the order of packet numbers */
+    uint32_t room;            /* a power of two */
+    int64_t first;            /* packet number of the oldest packet in flight, or `next` */
+    int64_t next;             /* packet number of the next packet */
+    int64_t largest_acked;    /* packet number, -1: none */
+    int64_t in_flight;        /* bytes in flight (RFC 9002, B.2) */
+    int64_t recovery_from;    /* packets with lower numbers were sent before the recovery began; 0: no recovery */
+    int64_t probe;            /* packet number of the packet whose data the next probe may repeat */
+    int64_t probe_end;        /* value of `next` when probes were requested */
+    ecc_ranges_t lost;        /* data of lost packets; the first byte of it is not acknowledged */
+    ecc_ps_t loss_time;       /* time at which the oldest packet is lost by the time threshold, or ECC_NEVER */
+    ecc_ps_t first_sample;    /* time of the first RTT sample, or ECC_NEVER */
+    ecc_ps_t lost_since;      /* first packet of the latest run of lost packets: time sent, or ECC_NEVER */
+    ecc_ranges_t numbers;     /* at the receiver: packet numbers received */
+    ecc_ps_t largest_at;      /* at the receiver: arrival of the largest packet number */
+    int64_t recent[ECC_MAX_SACK_BLOCKS]; /* at the receiver: a packet number in each range that has grown last */
+    uint8_t n_recent;
+    uint8_t n_probes; /* probes requested */
+} ecc_quic_t;
+
 /* RTTs that the sender of a flow has measured since the last sample (S-197). */
 typedef struct {
     double sum;  /* s */
     double peak; /* s */
     int64_t count;
 } ecc_rtts_t;
+
+/* The monitor interval of a flow, and the values of its counters at the start of it (S-224); see monitor.h. */
+typedef struct {
+    ecc_ps_t since;
+    int64_t sent;
+    int64_t delivered;
+    int64_t lost;
+    double *rtts; /* RTTs measured in the interval [s] */
+    size_t n_rtts;
+    size_t room;
+    uint32_t flow;
+} ecc_monitor_t;
+
+/* The pacer of a window (S-222); see pacer.h. */
+typedef struct {
+    double credit; /* bytes that may be sent at once */
+    ecc_ps_t at;   /* time of the last update of `credit` */
+} ecc_pacer_t;
 
 /* Proportional rate reduction of a flow, in bytes (S-164); see transport.h. */
 typedef struct {
@@ -207,6 +261,7 @@ typedef struct {
     bool has_alarms : 1;         /* see alarms.h */
     bool sprays : 1;             /* it has several routes */
     bool has_rack : 1;           /* see rack.h */
+    bool has_quic : 1;           /* see quic.h */
     bool uses_sack : 1;          /* its transport uses SACK */
     bool has_writes : 1;         /* its application writes in time (S-161) */
     bool uses_prr : 1;           /* proportional rate reduction in recoveries (S-164) */
@@ -214,6 +269,8 @@ typedef struct {
     bool has_restart : 1;        /* it has on_restart (S-177) */
     uint8_t limited_by : 2;      /* enum ecc_send_limit, of the last TRY-SEND (S-176) */
     bool jitters : 1;            /* its phase is drawn, see phase.h */
+    bool paces : 1;              /* its window is paced (S-222) */
+    bool is_basic : 1;           /* it has a transport and no other special feature (is_basic in flow.c) */
     uint8_t n_zero_waits;        /* TIMERs in a row that on_timer wanted in less than 1 ps */
 
     _Alignas(ECC_CACHE_LINE) double rate;
@@ -242,7 +299,7 @@ typedef struct {
     bool needs_receiver : 1; /* see receiver.h */
     bool reorders_acks : 1;  /* its ACKs are in the heap of its channel */
     bool can_be_marked : 1;  /* its packets can be marked */
-    uint8_t n_timeouts;      /* timeouts since the last ACK, up to ECC_MAX_BACKOFFS */
+    uint8_t n_timeouts;      /* timeouts since the last ACK, up to ECC_MAX_(PROBE_)BACKOFFS */
     uint16_t header_offset;
 
     _Alignas(ECC_CACHE_LINE) const ecc_flow_t *spec;

@@ -64,26 +64,30 @@ typedef struct {
     ecc_ps_t min_rto;             /* minimum retransmission timeout */
     ecc_ps_t initial_rto;         /* minimum retransmission timeout of a transport before the first ACK */
     ecc_ps_t rto_granularity;     /* clock granularity G of a transport (RFC 6298) */
+    double pacing_gain;           /* pacing rate of a window, in windows per smoothed RTT (RFC 9002, 7.7); 0: none */
+    ecc_bytes_t pacing_burst;     /* maximum burst of a paced window */
     ecc_bytes_t write_size;       /* bytes that the application writes per write_period; 0: all at the start */
     ecc_ps_t write_period;        /* time between two writes */
+    int32_t first_write;          /* index in `writes` of the first write at its own time */
+    int32_t n_writes;             /* number of writes at their own times; 0: none */
     int64_t n_forward;            /* links of the route: the next n_forward of `routes` */
     int64_t n_reverse;            /* links that carry the ACKs: the n_reverse of `routes` after the route */
     int32_t n_alternatives;       /* further routes: `routes` continues with their lengths, then with their links */
     int32_t header_bytes;         /* bytes by which packets on links, and for the pacer, exceed their data; < 2^16 */
     ecc_bytes_t trimmed_size;     /* size of a trimmed packet on links; 0: packets cannot be trimmed */
-    int32_t priority;             /* class of its packets and ACKs if links are paused, below ECC_N_PRIORITIES */
     int32_t impairment;           /* number of the impairment of ack_delay, from 1; 0: no impairment */
     int32_t bottleneck;           /* offset of an int64 of `state` that samples show, -1 without one */
     int32_t header_offset;        /* as header_offset of a router */
-    int32_t ecn;                  /* enum ecc_ecn_kind */
-    int32_t transport;            /* enum ecc_transport_kind */
-    int32_t lost_retransmission;  /* enum ecc_lost_retransmission, of a transport of type 3 */
-    int32_t uses_prr;             /* enum ecc_prr_use, of a transport with SACK */
-    int32_t spraying;             /* enum ecc_spraying_kind, of several routes */
-    int32_t n_timers;             /* timers that its hooks set, up to ECC_MAX_TIMERS; 0 and 1: one */
+    int8_t priority;              /* class of its packets and ACKs if links are paused, below ECC_N_PRIORITIES */
+    int8_t ecn;                   /* enum ecc_ecn_kind */
+    int8_t transport;             /* enum ecc_transport_kind */
+    int8_t lost_retransmission;   /* enum ecc_lost_retransmission, of a transport of type 3 */
+    int8_t uses_prr;              /* enum ecc_prr_use, of a transport with SACK */
+    int8_t spraying;              /* enum ecc_spraying_kind, of several routes */
+    int8_t n_timers;              /* timers that its hooks set, up to ECC_MAX_TIMERS; 0 and 1: one */
+    int8_t phase_jitter;          /* enum ecc_phase_jitter */
     int16_t wants_random;         /* non-zero: env.random is drawn */
     int16_t enables_subsequent;   /* non-zero, in a template: its transfers may have subsequent ones */
-    int32_t phase_jitter;         /* enum ecc_phase_jitter */
     void *state;
     void *params;
     ecc_hook_t on_start;
@@ -148,7 +152,31 @@ typedef struct {
     ecc_ps_t slot_hi;       /* maximum wait of the first packet for its slot; 0: no slots */
     int64_t slot_packets;   /* maximum number of packets in a slot; 0: no limit */
     ecc_bytes_t slot_bytes; /* maximum number of bytes in a slot, unless it holds a single packet; 0: no limit */
+    int64_t jitter_law;     /* enum ecc_jitter_law: jitter in addition to that from jitter_lo to jitter_hi */
+    double jitter_scale;    /* normal: mean [ps]; Pareto: minimum [ps] */
+    double jitter_spread;   /* normal: standard deviation [ps]; Pareto: 1/shape */
+    int64_t burst_kinds;    /* packets that bursts of losses affect: 1 data, 2 ACKs, 3 both; 0: no bursts */
+    double burst_begins;    /* probability of a change from the good state to the bad state after a packet */
+    double burst_ends;      /* probability of a change from the bad state to the good state after a packet */
+    double burst_good_loss; /* loss probability in the good state */
+    double burst_bad_loss;  /* loss probability in the bad state */
+    int64_t first_delay;    /* index in `delay_changes` of the first change of the delay */
+    int64_t n_delays;       /* number of changes of the delay */
 } ecc_impairment_t;
+
+enum ecc_jitter_law { ECC_JITTER_UNIFORM, ECC_JITTER_NORMAL, ECC_JITTER_PARETO };
+
+/* A write of an application: the bytes written up to and including it. */
+typedef struct {
+    ecc_ps_t time; /* after the start of the flow */
+    ecc_bytes_t total;
+} ecc_write_t;
+
+/* From a time on, packets that enter a channel have this delay in addition to that of the channel. */
+typedef struct {
+    ecc_ps_t time;
+    ecc_ps_t delay;
+} ecc_delay_change_t;
 
 /* A server of the queue of a link, in addition to its capacity. All zero: no server. */
 typedef struct {
@@ -216,6 +244,13 @@ typedef struct {
     const int64_t *templates; /* the part of sender and receiver of the transfers of each template */
 } ecc_partition_t;
 
+/* An action of the caller between two calls of ecc_engine_advance, without its value (S-223). */
+typedef struct {
+    int64_t flow; /* index */
+    int64_t kind; /* enum ecc_action_kind */
+    double *word; /* ECC_ACTION_WORD: the word, which belongs to the caller; otherwise NULL */
+} ecc_action_t;
+
 /* resize(context, block, size): as realloc; size 0 releases. NULL on failure, and the block is as it was. */
 typedef struct {
     void *(*resize)(void *context, void *block, size_t size);
@@ -243,6 +278,10 @@ typedef struct {
     const ecc_bytes_t *quanta;
     int64_t n_impairments;
     const ecc_impairment_t *impairments;
+    int64_t n_writes; /* entries of `writes` */
+    const ecc_write_t *writes;
+    int64_t n_delay_changes; /* entries of `delay_changes` */
+    const ecc_delay_change_t *delay_changes;
     int64_t n_servers;
     const ecc_server_t *servers;
     int64_t n_opportunities; /* entries of `opportunities`: the sum of all n_opportunities of servers */
@@ -250,6 +289,8 @@ typedef struct {
     const ecc_begun_t *begun; /* by flow; NULL: no flow has begun before time 0 */
     int64_t n_under_way;      /* entries of `under_way` */
     const ecc_under_way_t *under_way;
+    int64_t n_monitors;        /* entries of `monitors`; 0 for a part of a network */
+    const int64_t *monitors;   /* indices of the flows that are monitored, increasing (S-224) */
     ecc_event_t *trace;        /* or NULL */
     ecc_samples_t samples;     /* n_samples = 0: none */
     int64_t *histogram;        /* (link, 2, ECC_N_BINS): time, then arrivals, by queue; or NULL */

@@ -41,14 +41,20 @@ enum ecc_event_kind {
 /* env.kind of hooks of routers. */
 enum ecc_packet_kind { ECC_PACKET_DATA, ECC_PACKET_ACK, ECC_PACKET_TRIMMED };
 
-/* env.kind of on_loss. */
+/* env.kind of on_loss; TIMEOUT of a transport of type 4 is persistent congestion. */
 enum ecc_loss_kind { ECC_LOSS_GAP, ECC_LOSS_TIMEOUT };
 
 /* env.kind of on_send. */
 enum ecc_segment_kind { ECC_SEGMENT_NEW, ECC_SEGMENT_RETRANSMITTED };
 
-/* How a flow recovers lost data: not at all, by RFC 6582, RFC 6675 or RFC 8985. */
-enum ecc_transport_kind { ECC_TRANSPORT_NONE, ECC_TRANSPORT_CUMULATIVE, ECC_TRANSPORT_SACK, ECC_TRANSPORT_RACK };
+/* How a flow recovers lost data: not at all, by RFC 6582, RFC 6675, RFC 8985 or RFC 9002. */
+enum ecc_transport_kind {
+    ECC_TRANSPORT_NONE,
+    ECC_TRANSPORT_CUMULATIVE,
+    ECC_TRANSPORT_SACK,
+    ECC_TRANSPORT_RACK,
+    ECC_TRANSPORT_QUIC
+};
 
 /* Effect of the loss of a retransmission in a recovery of RACK-TLP (S-163). */
 enum ecc_lost_retransmission { ECC_LOST_REDUCE, ECC_LOST_LINUX };
@@ -88,6 +94,13 @@ enum ecc_send_limit {
     ECC_LIMIT_DATA,   /* nothing to send: of the application, or within the receiver's window */
     ECC_LIMIT_WINDOW, /* no room in the window for a full packet */
     ECC_LIMIT_PACER   /* the rate */
+};
+
+/* What an action of the caller sets (S-223). */
+enum ecc_action_kind {
+    ECC_ACTION_RATE,   /* bit/s */
+    ECC_ACTION_WINDOW, /* bytes */
+    ECC_ACTION_WORD    /* a word of the record of the flow, which its hooks read */
 };
 
 /* cdef: end */

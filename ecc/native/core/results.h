@@ -81,6 +81,33 @@ typedef struct {
     int64_t lost_bytes;
 } ecc_link_result_t;
 
+/* A packet that a part has put on a wire with a HOP at its end. */
+typedef struct {
+    ecc_ps_t time; /* arrival at the end */
+    int64_t link;
+    int64_t part; /* part that has the HOP */
+} ecc_wire_entry_t;
+
+/* The monitor interval of a flow: from the last observation, or from time 0, until now (S-225). */
+typedef struct {
+    double now;        /* s */
+    double duration;   /* s */
+    double sent;       /* bytes, retransmitted ones included */
+    double delivered;  /* bytes ACKed */
+    double lost;       /* bytes */
+    double n_rtts;     /* number of RTTs measured */
+    double rtt;        /* s, their mean, 0 without any */
+    double rtt_first;  /* s, mean of the first floor(n_rtts/2) of them; with fewer than two: rtt */
+    double rtt_second; /* s, mean of the others; 0 without any */
+    double min_rtt;    /* s, their minimum, 0 without any */
+    double path_rtt;   /* s, minimum RTT since the start of the flow, 0 before any */
+    double srtt;       /* s */
+    double rate;       /* bit/s, now */
+    double window;     /* bytes, now; 0: not window-clocked */
+    double in_flight;  /* bytes, now */
+    double active;     /* 1: the flow has started and has not ended; otherwise 0 */
+} ecc_observation_t;
+
 /* cdef: end */
 
 #endif

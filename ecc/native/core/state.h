@@ -108,16 +108,17 @@ typedef struct {
 
 typedef struct ecc_cut ecc_cut_t; /* see cut.h */
 
-#define ECC_N_AHEAD 16u
-
-/* How much is fetched into a cache ahead of time: nothing, what the next event touches, or more (ahead.h). */
-enum ecc_fetches { ECC_FETCHES_NOTHING, ECC_FETCHES_NEXT, ECC_FETCHES_AHEAD };
+#define ECC_N_AHEAD 32u
 
 /* Events that have been looked at before they happen (ahead.h). */
 typedef struct {
-    uint64_t day;                /* first day of the fast calendar that was not looked at */
-    uint32_t nodes[ECC_N_AHEAD]; /* nodes of the last events looked at */
-    uint32_t n;
+    uint32_t nodes[ECC_N_AHEAD]; /* nodes of the last events looked at: those from `first` to `end` modulo its size */
+    ecc_ps_t times[ECC_N_AHEAD]; /* times of these events */
+    uint64_t day;                /* day of the last event looked at, or a later day without one */
+    uint32_t first;
+    uint32_t end;
+    bool is_on;
+    size_t state_size; /* bytes of the record of a flow, as far as they are fetched */
 } ecc_ahead_t;
 
 struct ecc_engine {
@@ -128,7 +129,6 @@ struct ecc_engine {
        transfer, then, by slot, those of subsequent ones */
     uint32_t base[ECC_N_EVENT_KINDS];
     ecc_ahead_t ahead;
-    uint8_t fetches; /* enum ecc_fetches */
     ecc_packets_t packets;
     ecc_sacks_t sacks;
     ecc_transfers_t transfers;
@@ -137,30 +137,38 @@ struct ecc_engine {
     void *links_block; /* memory of links, not aligned */
     void *flows_block; /* memory of flows, not aligned */
     ecc_flow_t *flow_specs;
-    uint32_t *hops;                /* link, direction and end of the wire of every position of every route */
-    int64_t *flow_queues;          /* bytes queued at every position; NULL if no router needs them */
-    ecc_rtts_t *rtts;              /* RTTs of the first n_rtts flows */
-    ecc_change_t *changes;         /* changes of the capacities of all links */
-    ecc_impairment_t *impairments; /* impairments of the configuration */
-    ecc_queue_t *queues;           /* queues of all links that schedule; NULL: no link schedules */
-    ecc_channel_t *channels;       /* wires by link; NULL without impairments */
-    ecc_receiver_t *receivers;     /* receivers by flow; NULL if no flow needs one */
-    ecc_hole_t *holes;             /* holes: max_holes entries for each receiver */
-    ecc_spray_t *sprays;           /* routes by flow; NULL if no flow has several */
-    ecc_pause_t *pauses;           /* PFC by link; NULL if no link can be paused */
-    ecc_server_state_t *servers;   /* servers by link; NULL if all links are served by their capacities */
-    ecc_ps_t *opportunities;       /* opportunities of all servers */
-    ecc_transport_t *transports;   /* transports by flow; NULL if no flow has one */
-    ecc_rack_t *racks;             /* RACK-TLP by flow; NULL if no flow has it */
-    ecc_prr_t *prrs;               /* proportional rate reduction by flow; NULL if no flow uses it */
-    ecc_alarms_t *alarms;          /* timers and counts by flow; NULL if no flow has any */
-    ecc_phase_t *phases;           /* phases by flow; NULL if no flow has one */
-    ecc_phase_t *link_phases;      /* phases by link; NULL if no link has one */
-    ecc_begun_t *begun;            /* flows that have begun, before the first event; else NULL */
-    ecc_under_way_t *under_way;    /* packets under way, before the first event; else NULL */
+    uint32_t *hops;                    /* link, direction and end of the wire of every position of every route */
+    int64_t *flow_queues;              /* bytes queued at every position; NULL if no router needs them */
+    ecc_rtts_t *rtts;                  /* RTTs of the first n_rtts flows */
+    ecc_monitor_t *monitors;           /* monitor intervals, in the order of their flows; NULL without any */
+    uint32_t *monitor_of;              /* for the first n_rtts flows: number of the monitor, from 1; 0: not monitored */
+    ecc_change_t *changes;             /* changes of the capacities of all links */
+    ecc_impairment_t *impairments;     /* impairments of the configuration */
+    ecc_write_t *writes;               /* writes of all flows at their own times */
+    ecc_delay_change_t *delay_changes; /* changes of the delays of all impairments */
+    ecc_queue_t *queues;               /* queues of all links that schedule; NULL: no link schedules */
+    ecc_channel_t *channels;           /* wires by link; NULL without impairments */
+    ecc_receiver_t *receivers;         /* receivers by flow; NULL if no flow needs one */
+    ecc_hole_t *holes;                 /* holes: max_holes entries for each receiver */
+    ecc_spray_t *sprays;               /* routes by flow; NULL if no flow has several */
+    ecc_pause_t *pauses;               /* PFC by link; NULL if no link can be paused */
+    ecc_server_state_t *servers;       /* servers by link; NULL if all links are served by their capacities */
+    ecc_ps_t *opportunities;           /* opportunities of all servers */
+    ecc_transport_t *transports;       /* transports by flow; NULL if no flow has one */
+    ecc_rack_t *racks;                 /* RACK-TLP by flow; NULL if no flow has it */
+    ecc_quic_t *quics;                 /* QUIC's loss recovery by flow; NULL if no flow has it */
+    ecc_pacer_t *pacers;               /* pacers of windows by flow; NULL if no flow has one */
+    ecc_prr_t *prrs;                   /* proportional rate reduction by flow; NULL if no flow uses it */
+    ecc_alarms_t *alarms;              /* timers and counts by flow; NULL if no flow has any */
+    ecc_phase_t *phases;               /* phases by flow; NULL if no flow has one */
+    ecc_phase_t *link_phases;          /* phases by link; NULL if no link has one */
+    ecc_begun_t *begun;                /* flows that have begun, before the first event; else NULL */
+    ecc_under_way_t *under_way;        /* packets under way, before the first event; else NULL */
     size_t n_changes;
     size_t n_under_way;
     size_t n_impairments;
+    size_t n_delay_changes;
+    size_t n_writes;
     size_t n_queues;
     size_t n_receivers;
     size_t n_holes;
@@ -169,6 +177,8 @@ struct ecc_engine {
     size_t n_opportunities;
     size_t n_transports;
     size_t n_racks;
+    size_t n_quics;
+    size_t n_pacers;
     size_t n_prrs;
     size_t n_alarms;
     size_t n_phases;
@@ -182,6 +192,8 @@ struct ecc_engine {
     bool wants_receivers;
     bool wants_transports;
     bool wants_racks;
+    bool wants_quics;
+    bool wants_pacers;
     bool wants_prrs;
     bool wants_alarms;
     bool wants_phases;
@@ -215,8 +227,10 @@ struct ecc_engine {
     uint64_t seed;
     size_t n_hops;
     size_t n_flow_queues;
-    uint32_t n_rtts; /* flows whose RTTs are in samples */
-    int64_t stop;    /* enum ecc_stop */
+    uint32_t n_rtts; /* flows up to the last one whose RTTs are in samples or that is monitored */
+    size_t n_monitors;
+    bool lacks_memory; /* a monitor could not grow: the run ends with a failure */
+    int64_t stop;      /* enum ecc_stop */
     ecc_report_t report;
     ecc_memory_t memory;
 };
@@ -258,15 +272,38 @@ ecc_state_trace_flow(ecc_engine_t *self, int64_t kind, uint32_t flow, int64_t va
 
 #define ECC_NO_END (INT64_C(1) << 62) /* bytes of a flow without end */
 
+/* Number of the writes at their own times that a flow has made by a time. */
+static inline int64_t
+ecc_state_n_writes(const ecc_engine_t *self, const ecc_flow_state_t *flow, ecc_ps_t now)
+{
+    int64_t lo = 0;
+    int64_t hi = flow->spec->n_writes;
+
+    while (lo < hi) {
+        int64_t k = lo + (hi - lo) / 2;
+        if (ecc_clock_add(flow->start, self->writes[flow->spec->first_write + k].time) <= now) {
+            lo = k + 1;
+        } else {
+            hi = k;
+        }
+    }
+    return lo;
+}
+
 /* S-161: bytes that the application of a started flow has written by a time. */
 static inline int64_t
-ecc_state_written(const ecc_flow_state_t *flow, ecc_ps_t now)
+ecc_state_written(const ecc_engine_t *self, const ecc_flow_state_t *flow, ecc_ps_t now)
 {
     int64_t most = flow->size < 0 ? ECC_NO_END : flow->size;
     int64_t n;
 
     if (!flow->has_writes) {
         return most;
+    }
+    if (flow->spec->n_writes > 0) {
+        n = ecc_state_n_writes(self, flow, now);
+        n = n > 0 ? self->writes[flow->spec->first_write + n - 1].total : 0;
+        return n < most ? n : most;
     }
     n = now < flow->start ? 0 : 1 + (now - flow->start) / flow->spec->write_period;
     return n >= most / flow->spec->write_size + 1 ? most : n * flow->spec->write_size;

@@ -1,7 +1,7 @@
 /*
  * ACKs at the sender of a flow (S-46 to S-48, S-82 to S-86): RTTs, data acknowledged and lost, and the hooks.
  *
- * Not here: what an ACK means to a reliable flow (transport.c, rack.c), and what is sent then (sender.c).
+ * Not here: what an ACK means to a reliable flow (transport.c, rack.c, quic_acks.c), and what is sent then (sender.c).
  */
 
 #include "host/acks.h"
@@ -10,8 +10,11 @@
 #include "host/ecn.h"
 #include "host/flow.h"
 #include "host/flow_hooks.h"
+#include "host/quic.h"
+#include "host/quic_acks.h"
 #include "host/rack_acks.h"
 #include "host/receiver.h"
+#include "host/rtt.h"
 #include "host/sender.h"
 #include "host/timer.h"
 
@@ -49,6 +52,22 @@ acknowledge(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int6
     return ret;
 }
 
+/* S-220: persistent congestion; env.recovering is 1 if the recovery has already reduced the threshold. */
+static int
+collapse(ecc_engine_t *self, uint32_t index, const ecc_ack_effect_t *effect)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    int ret = 0;
+
+    flow->min_rtt = flow->rtt; /* RFC 9002, 5.2: the path may have changed */
+    self->transports[index].recovering = !effect->begins_recovery;
+    if (flow->active) {
+        ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->spec->on_loss, ECC_LOSS_TIMEOUT);
+    }
+    self->transports[index].recovering = false;
+    return ret;
+}
+
 /* Responds to the losses that an ACK, or the end of a wait, finds: on_loss, and proportional rate reduction. */
 int
 ecc_acks_respond(ecc_engine_t *self, uint32_t index, const ecc_ack_effect_t *effect)
@@ -59,6 +78,9 @@ ecc_acks_respond(ecc_engine_t *self, uint32_t index, const ecc_ack_effect_t *eff
 
     if (effect->begins_recovery && flow->uses_prr && transport->recovering) {
         ecc_transport_begin_prr(self, index, effect->delivered);
+    }
+    if (effect->is_persistent) {
+        return collapse(self, index, effect);
     }
     if (effect->begins_recovery && flow->active) {
         ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->spec->on_loss, ECC_LOSS_GAP);
@@ -74,14 +96,18 @@ static int
 acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, ecc_ack_effect_t *effect)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    int ret = flow->has_rack ? ecc_rack_acks_receive(self, packet, effect)
+    int ret = flow->has_quic ? ecc_quic_acks_receive(self, packet, effect)
+        : flow->has_rack     ? ecc_rack_acks_receive(self, packet, effect)
                              : ecc_transport_receive_ack(self, packet, effect);
 
     if (ret != 0) {
         return ecc_state_fail_flow(self, ret, index, ECC_NO_HOOK, (double) packet->offset);
     }
     flow->expected += effect->acked;
-    flow->n_timeouts = effect->acked > 0 ? 0 : flow->n_timeouts;
+    flow->n_timeouts = (flow->has_quic ? effect->delivered : effect->acked) > 0 ? 0 : flow->n_timeouts;
+    if (flow->has_quic && (flow->active || index < self->n_flows)) {
+        ecc_timer_await_packets(self, index);
+    }
     if (effect->starts_timer && (flow->active || index < self->n_flows)) { /* S-51: not for ended transfers */
         ecc_timer_start(self, index);
     }
@@ -89,7 +115,8 @@ acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *pac
         ecc_timer_await_probe(self, index);
         ecc_timer_await(self, index);
     }
-    return ecc_acks_respond(self, index, effect);
+    return effect->begins_recovery || effect->is_persistent || flow->uses_prr ? ecc_acks_respond(self, index, effect)
+                                                                              : 0;
 }
 
 /* S-166: begins a reduction if the hook has reduced the window, from `before`, at an ACK that reports marks. */
@@ -134,31 +161,16 @@ count_received(ecc_engine_t *self, ecc_flow_state_t *flow, uint32_t id, int32_t 
     }
 }
 
-/* S-47, S-81: RTT, smoothed RTT, minimum and deviation. */
+/* S-47, S-81: an ACK measures the RTT of its packet. */
 static ECC_HOT void
 measure_rtt(ecc_engine_t *self, uint32_t index, ecc_ps_t sent, bool plain)
 {
-    ecc_flow_state_t *flow = &self->flows[index];
+    double rtt = ecc_clock_seconds(self->now - sent);
 
-    flow->rtt = ecc_clock_seconds(self->now - sent);
-    if (!plain && flow->reliable) {
-        ecc_transport_measure(&self->transports[index], flow);
+    if (!plain && self->flows[index].reliable) {
+        ecc_transport_measure(&self->transports[index], &self->flows[index], rtt);
     }
-    if (flow->srtt == 0.0) {
-        flow->srtt = flow->rtt;
-        flow->min_rtt = flow->rtt;
-        flow->packet_size = flow->full_size;
-        flow->changed = true; /* the window may have room for an opening packet and not for a full one */
-    } else {
-        flow->srtt += (flow->rtt - flow->srtt) / 8.0;
-        flow->min_rtt = flow->rtt < flow->min_rtt ? flow->rtt : flow->min_rtt;
-    }
-    if (index < self->n_rtts) { /* S-197: RTTs of the next sample */
-        ecc_rtts_t *rtts = &self->rtts[index];
-        rtts->sum += flow->rtt;
-        rtts->peak = flow->rtt > rtts->peak ? flow->rtt : rtts->peak;
-        rtts->count++;
-    }
+    ecc_rtt_update(self, index, rtt, rtt);
 }
 
 /* S-129: a control packet reaches the sender. */
@@ -218,20 +230,23 @@ ecc_acks_receive(ecc_engine_t *self, uint32_t index)
     if (flow->is_plain) {
         return receive_plain(self, index, id);
     }
-    if (!is_trimmed) {
+    if (!is_trimmed && !flow->has_quic) {
         measure_rtt(self, index, packet->sent, false);
     }
     ret = flow->reliable ? acknowledge_reliable(self, index, packet, &effect)
                          : acknowledge(self, index, packet, &effect.acked, false);
     if (ret == 0 && flow->active && !is_trimmed) { /* S-137: ACKs of trimmed packets skip on_ack */
-        self->acked = effect.acked;
+        self->acked = flow->has_quic ? effect.reported : effect.acked;
         window = flow->window;
         if (flow->can_be_marked) {
-            ecc_ecn_read_ack(self, packet, effect.acked);
+            ecc_ecn_read_ack(self, packet, effect.acked, effect.is_persistent);
         }
         ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_ACK, flow->on_ack, packet, 0, false);
         if (flow->uses_prr_for_marks && self->marked > 0 && ret == 0) {
             reduce_for_marks(self, index, window, &effect);
+        }
+        if (self->ece != 0 && flow->has_quic) {
+            ecc_quic_begin_recovery(self, index);
         }
         self->acked = 0;
         self->marked = 0;

@@ -16,10 +16,11 @@ ecn_of(const ecc_engine_t *self, const ecc_packet_t *packet)
     return ecc_state_ecn(self, ecc_packets_header(packet));
 }
 
+/* Whether the reports of marks are those of RFC 3168; those of QUIC are counts (S-221). */
 static bool
 is_classic(const ecc_engine_t *self, uint32_t index)
 {
-    return self->flows[index].spec->ecn == ECC_ECN_CLASSIC;
+    return self->flows[index].spec->ecn == ECC_ECN_CLASSIC && !self->flows[index].has_quic;
 }
 
 /* S-106: the codepoint of packets that can be marked. */
@@ -53,7 +54,8 @@ ecc_ecn_ends_delay(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
     bool is_marked = ecn_of(self, packet).codepoint == ECC_CE;
 
-    return is_marked != self->receivers[packet->flow].was_marked && !is_classic(self, packet->flow);
+    return is_marked != self->receivers[packet->flow].was_marked && !is_classic(self, packet->flow)
+        && !self->flows[packet->flow].has_quic;
 }
 
 /* S-108, S-109: count marked bytes, and set or clear ECE. */
@@ -82,7 +84,7 @@ ecc_ecn_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet)
 
 /* S-108 to S-111: marked bytes and ECE that on_ack sees. */
 void
-ecc_ecn_read_ack(ecc_engine_t *self, const ecc_packet_t *packet, int64_t acked)
+ecc_ecn_read_ack(ecc_engine_t *self, const ecc_packet_t *packet, int64_t acked, bool is_persistent)
 {
     const ecc_flow_state_t *flow = &self->flows[packet->flow];
     ecc_receiver_t *receiver = &self->receivers[packet->flow];
@@ -92,6 +94,10 @@ ecc_ecn_read_ack(ecc_engine_t *self, const ecc_packet_t *packet, int64_t acked)
     if (!is_classic(self, packet->flow)) {
         self->marked = word > receiver->sender_marked ? word - receiver->sender_marked : 0;
         receiver->sender_marked += self->marked;
+        if (flow->has_quic && flow->spec->ecn == ECC_ECN_CLASSIC) { /* S-221: at most one event in a recovery */
+            self->ece = self->marked > 0 && !self->transports[packet->flow].recovering && !is_persistent;
+            self->marked = self->ece != 0 ? self->marked : 0;
+        }
         return;
     }
     self->ece = word;

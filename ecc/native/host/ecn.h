@@ -19,8 +19,8 @@ void ecc_ecn_receive(ecc_engine_t *self, const ecc_packet_t *packet);
 /* Writes codepoint and report of a packet that becomes an ACK. */
 void ecc_ecn_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet);
 
-/* Reads the report of an ACK that acknowledges `acked` bytes, for on_ack. */
-void ecc_ecn_read_ack(ecc_engine_t *self, const ecc_packet_t *packet, int64_t acked);
+/* Reads the report of an ACK that acknowledges `acked` bytes, for on_ack; is_persistent: that of ecc_ack_effect_t. */
+void ecc_ecn_read_ack(ecc_engine_t *self, const ecc_packet_t *packet, int64_t acked, bool is_persistent);
 
 /* Whether codepoint and report of a packet of a checkpoint are possible. */
 ECC_MUST_CHECK int ecc_ecn_verify(const ecc_engine_t *self, uint32_t flow, const ecc_ecn_t *ecn, bool is_ack);

@@ -15,6 +15,7 @@
 #include "link/phase.h"
 #include "host/alarms.h"
 #include "host/flow_hooks.h"
+#include "host/quic.h"
 #include "host/rack.h"
 #include "host/receiver.h"
 #include "host/transport.h"
@@ -30,6 +31,15 @@ is_plain(const ecc_engine_t *self, uint32_t index)
     return index < self->n_flows && flow->size < 0 && !flow->reliable && !flow->has_writes && !flow->has_alarms
         && !flow->sprays && !flow->draws_sizes && !flow->wants_random && !flow->has_header_bytes
         && !flow->needs_receiver && !flow->can_be_marked && !flow->has_restart;
+}
+
+/* Whether a reliable flow needs no code beyond that of its transport, of type 1 or 2. */
+static bool
+is_basic(const ecc_flow_state_t *flow)
+{
+    return flow->reliable && !flow->has_rack && !flow->has_quic && !flow->uses_prr && !flow->paces && !flow->jitters
+        && !flow->has_writes && !flow->has_alarms && !flow->sprays && !flow->draws_sizes && !flow->has_header_bytes
+        && !flow->needs_receiver && !flow->can_be_marked;
 }
 
 void
@@ -63,7 +73,7 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     flow->size = spec->size;
     flow->sprays = spec->n_alternatives > 0;
     flow->uses_sack = spec->transport >= ECC_TRANSPORT_SACK;
-    flow->has_writes = spec->write_size > 0;
+    flow->has_writes = spec->write_size > 0 || spec->n_writes > 0;
     flow->has_restart = spec->on_restart != NULL;
     flow->jitters = spec->phase_jitter != 0;
     flow->draws_sizes = spec->packet_size_max > spec->packet_size;
@@ -85,15 +95,24 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     if (flow->reliable) {
         ecc_transport_init(self, index);
         flow->has_rack = spec->transport == ECC_TRANSPORT_RACK;
+        flow->paces = spec->pacing_gain > 0.0;
         flow->uses_prr = spec->uses_prr != ECC_PRR_NEVER;
         flow->uses_prr_for_marks = spec->uses_prr == ECC_PRR_LOSSES_AND_MARKS;
+        flow->has_quic = spec->transport == ECC_TRANSPORT_QUIC;
         if (flow->has_rack) {
             ecc_rack_init(self, index);
+        }
+        if (flow->has_quic) {
+            ecc_quic_init(self, index);
+        }
+        if (flow->paces) {
+            self->pacers[index] = (ecc_pacer_t) { .credit = (double) spec->pacing_burst };
         }
         if (flow->uses_prr) {
             self->prrs[index] = (ecc_prr_t) { 0 };
         }
     }
+    flow->is_basic = is_basic(flow);
     if (flow->has_alarms) {
         ecc_alarms_init(self, index);
     }
@@ -102,11 +121,17 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     }
 }
 
-/* S-43: the minimum delay that an impairment adds. */
+/* S-43: the minimum delay that an impairment adds now. */
 static ecc_ps_t
-min_delay(const ecc_channel_t *channel)
+min_delay(const ecc_channel_t *channel, ecc_ps_t now)
 {
-    return ecc_clock_add(channel->spec->spike_between, channel->spec->jitter_lo);
+    const ecc_impairment_t *spec = channel->spec;
+    ecc_ps_t delay = ecc_clock_add(spec->spike_between, spec->jitter_lo);
+
+    if (spec->jitter_law == ECC_JITTER_PARETO) {
+        delay = ecc_clock_add(delay, ecc_clock_round(spec->jitter_scale));
+    }
+    return ecc_clock_add(delay, ecc_channel_additional(channel, now));
 }
 
 /* S-43: minimum time before the first answer. */
@@ -123,9 +148,9 @@ ecc_flow_first_rtt(ecc_engine_t *self, uint32_t index)
         double capacity = ecc_link_capacity(self, link);
         rtt = ecc_clock_add(rtt, link->delay);
         rtt = ecc_clock_add(rtt, ecc_clock_tx(k < spec->n_forward ? size : spec->ack_size, capacity));
-        rtt = link->channel != NULL ? ecc_clock_add(rtt, min_delay(link->channel)) : rtt;
+        rtt = link->channel != NULL ? ecc_clock_add(rtt, min_delay(link->channel, self->now)) : rtt;
     }
-    rtt = spec->impairment > 0 ? ecc_clock_add(rtt, min_delay(&self->receivers[index].channel)) : rtt;
+    rtt = spec->impairment > 0 ? ecc_clock_add(rtt, min_delay(&self->receivers[index].channel, self->now)) : rtt;
     return spec->ack_every > 1 ? ecc_clock_add(rtt, spec->ack_wait) : rtt;
 }
 

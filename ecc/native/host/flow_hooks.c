@@ -6,6 +6,7 @@
 
 #include "host/flow_hooks.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 #include "host/transport.h"
 
 /* S-76: fields that differ for a reliable flow. */
-static void
+static ECC_HOT void
 fill_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind)
 {
     const ecc_transport_t *transport = &self->transports[index];
@@ -22,6 +23,9 @@ fill_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind
     env->in_flight = hook_number != ECC_FLOW_ON_LOSS
         ? ecc_transport_in_flight(self, index)
         : (kind == ECC_LOSS_GAP ? transport->flight_end : transport->snd_nxt) - transport->snd_una;
+    if (self->flows[index].has_quic) {
+        env->in_flight = self->quics[index].in_flight;
+    }
     env->recovering = transport->recovering;
     env->recovered = hook_number == ECC_FLOW_ON_ACK && transport->recovered;
     env->undone = hook_number == ECC_FLOW_ON_ACK && self->flows[index].has_rack && self->racks[index].undone;
@@ -52,7 +56,7 @@ fill_env(ecc_engine_t *self, int hook_number, ecc_hook_packet_t packet, bool pla
     env->size = flow->size;
     env->unsent = plain || (flow->size < 0 && !flow->has_writes)
         ? ECC_NO_END
-        : ecc_state_written(flow, self->now) - ecc_state_taken(flow);
+        : ecc_state_written(self, flow, self->now) - ecc_state_taken(flow);
     env->header_bytes = !plain && flow->has_header_bytes ? flow->spec->header_bytes : 0;
     env->acked = self->acked;
     env->recovering = 0;
@@ -69,6 +73,7 @@ fill_env(ecc_engine_t *self, int hook_number, ecc_hook_packet_t packet, bool pla
     env->limited_by = flow->limited_by;
     env->idle = plain ? 0.0 : self->idle;
     env->rto = plain ? 0.0 : self->rto;
+    env->transport = plain ? 0 : flow->spec->transport;
     if (!plain && flow->reliable) {
         fill_transport(self, index, hook_number, packet.kind);
     }
@@ -189,6 +194,24 @@ adopt(ecc_engine_t *self, uint32_t index, int hook_number, bool plain)
         ret = set_timer(self, index, hook_number, 0, env->timer);
     }
     return ret == 0 && !plain && flow->has_alarms ? adopt_alarms(self, index, hook_number) : ret;
+}
+
+void
+ecc_flow_hooks_set(ecc_engine_t *self, uint32_t index, double rate, double window)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    int ret = 0;
+
+    self->flow_env.rate = rate;
+    self->flow_env.window = window;
+    if (rate != flow->rate) {
+        ret = adopt_rate(self, index, ECC_NO_HOOK);
+    }
+    if (window != flow->window) {
+        ret = adopt_window(self, index, ECC_NO_HOOK);
+    }
+    assert(ret == 0);
+    (void) ret;
 }
 
 /* Calls a hook and adopts what it wrote. */

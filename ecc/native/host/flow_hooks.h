@@ -27,6 +27,9 @@ ecc_flow_hooks_with_packet(
 ECC_MUST_CHECK int ecc_flow_hooks_without_packet(
     ecc_engine_t *self, uint32_t flow, int hook_number, ecc_hook_t hook, int64_t kind);
 
+/* S-223: sets rate and window to valid values, as a hook would. */
+void ecc_flow_hooks_set(ecc_engine_t *self, uint32_t flow, double rate, double window);
+
 /* After a hook: the shortest timer that it has set [s], negative without one. */
 double ecc_flow_hooks_least_timer(const ecc_engine_t *self, uint32_t flow);
 

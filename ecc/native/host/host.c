@@ -15,6 +15,7 @@
 #include "core/spray.h"
 #include "link/phase.h"
 #include "link/transit.h"
+#include "host/ahead.h"
 #include "host/alarms.h"
 #include "host/ecn.h"
 #include "host/flow.h"
@@ -236,6 +237,9 @@ ecc_host_receive(ecc_engine_t *self, uint32_t id)
         if (ret != 0) {
             return ecc_state_fail_flow(self, ret, packet->flow, ECC_NO_HOOK, (double) packet->offset);
         }
+        if (flow->has_quic && flow->can_be_marked) { /* S-215: marks are reported at once */
+            may_wait = may_wait && !self->receivers[packet->flow].was_marked;
+        }
     } else {
         flow->received += packet->size;
     }
@@ -275,6 +279,9 @@ ecc_host_hop(ecc_engine_t *self, uint32_t index)
         link->wire.head = packet->next;
         if (link->wire.head != ECC_NO_PACKET) {
             ecc_calendar_insert(&self->fast, node, packet->next_time);
+            if (self->ahead.is_on) {
+                ecc_ahead_of_wire(self, link, packet->next_time);
+            }
         }
     } else { /* the wire reorders */
         id = ecc_channel_pop(link->channel, &self->fast, node);

@@ -274,34 +274,49 @@ ecc_rack_probe_timeout(const ecc_engine_t *self, uint32_t index)
     return wait;
 }
 
-int
-ecc_rack_verify(const ecc_rack_t *self, const ecc_transport_t *transport, ecc_ps_t now)
+/* Whether the receiver has all bytes of a segment. */
+static bool
+is_received(const ecc_transport_t *transport, const ecc_flow_state_t *flow, const ecc_sent_t *segment)
 {
+    int64_t end = ecc_segments_end(segment);
+    int64_t begin = segment->begin > flow->received ? segment->begin : flow->received;
+
+    return begin >= end || ecc_ranges_within(&transport->held, begin, end) == end - begin;
+}
+
+int
+ecc_rack_verify(const ecc_engine_t *engine, uint32_t index, bool receives)
+{
+    const ecc_rack_t *self = &engine->racks[index];
+    const ecc_transport_t *transport = &engine->transports[index];
     int64_t next = transport->snd_una;
     int64_t in_flight = 0;
     int64_t lost_bytes = 0;
+    int64_t sacked_bytes = 0;
     int64_t repairs = 0;
     uint32_t n[ECC_SENT_SACKED + 1] = { 0 };
     bool valid = self->count <= self->room && transport->lost_below == next && transport->high_rxt == next
         && self->fack <= transport->snd_nxt && self->probe_end <= transport->snd_nxt && self->multiplier >= 1
         && self->order < self->n_transmissions && self->responded <= self->n_transmissions
+        && transport->sacked.count == 0
+        && (self->count == 0 || ecc_segments_in_place(self, 0)->state != ECC_SENT_SACKED)
         && (self->n_sacked == 0 || (!self->wants_probe && self->awaits != ECC_AWAITS_PROBE));
 
     for (uint32_t k = 0; k < self->count && valid; k++) {
         const ecc_sent_t *segment = ecc_segments_in_place(self, k);
         bool is_sacked = segment->state == ECC_SENT_SACKED;
-        valid = segment->begin == next && segment->size > 0 && segment->sent <= now
+        valid = segment->begin == next && segment->size > 0 && segment->sent <= engine->now
             && segment->probes + segment->is_repair <= (segment->state == ECC_SENT_OUTSTANDING)
-            && ecc_ranges_within(&transport->sacked, next, ecc_segments_end(segment))
-                == (is_sacked ? segment->size : 0);
+            && (!is_sacked || !receives || is_received(transport, &engine->flows[index], segment));
         next = ecc_segments_end(segment);
         n[segment->state]++;
         in_flight += segment->state == ECC_SENT_OUTSTANDING ? (int64_t) segment->size * (1 + segment->probes) : 0;
         repairs += segment->is_repair ? segment->size : 0;
         lost_bytes += segment->state == ECC_SENT_LOST ? segment->size : 0;
+        sacked_bytes += is_sacked ? segment->size : 0;
     }
     valid = valid && next == transport->snd_nxt && in_flight == self->in_flight && lost_bytes == self->lost_bytes
-        && repairs == self->repairs && n[ECC_SENT_SACKED] == self->n_sacked
+        && repairs == self->repairs && sacked_bytes == self->sacked_bytes && n[ECC_SENT_SACKED] == self->n_sacked
         && ecc_segments_are_valid(self, n[ECC_SENT_OUTSTANDING], n[ECC_SENT_LOST]);
     return valid ? 0 : ECC_ERR_BROKEN;
 }

@@ -33,7 +33,10 @@ void ecc_rack_time_out(ecc_engine_t *self, uint32_t flow);
 bool ecc_rack_may_probe(const ecc_engine_t *self, uint32_t flow);
 ecc_ps_t ecc_rack_probe_timeout(const ecc_engine_t *self, uint32_t flow);
 
-/* Segments tile the stream from snd_una to snd_nxt; list, heap and sums agree with their states. */
-ECC_MUST_CHECK int ecc_rack_verify(const ecc_rack_t *self, const ecc_transport_t *transport, ecc_ps_t now);
+/*
+ * Segments tile the stream from snd_una to snd_nxt; list, heap and sums agree with their states; and the receiver has
+ * what is sacked, if it is in this engine (`receives`).
+ */
+ECC_MUST_CHECK int ecc_rack_verify(const ecc_engine_t *self, uint32_t flow, bool receives);
 
 #endif

@@ -32,7 +32,7 @@ deliver(ecc_engine_t *self, const ecc_packet_t *packet, uint32_t number, ecc_new
     } else {
         ecc_segments_remove(rack, number);
     }
-    segment->state = ECC_SENT_SACKED;
+    ecc_segments_mark_sacked(rack, number);
     news->delivered += segment->size;
     rack->has_reordering = rack->has_reordering || (!segment->was_repeated && end < news->fack);
     rack->fack = end > rack->fack ? end : rack->fack;
@@ -61,19 +61,15 @@ deliver_below(ecc_engine_t *self, const ecc_packet_t *packet, int64_t ack, ecc_n
         news->shows_original = news->shows_original
             || (segment->was_repeated && packet->sent < segment->sent && packet->sent < rack->first_retransmission
                 && rack->first_retransmission < ECC_NEVER);
-        if (segment->state == ECC_SENT_SACKED) {
-            rack->n_sacked--;
-        } else {
+        if (segment->state != ECC_SENT_SACKED) {
             deliver(self, packet, rack->first, news);
         }
-        rack->first = ecc_segments_number(rack, 1);
-        rack->count--;
+        ecc_segments_drop_first(rack);
     }
     transport->snd_una = ack;
     transport->lost_below = ack;
     transport->high_rxt = ack;
     transport->retransmit_first = false;
-    ecc_ranges_drop(&transport->sacked, ack);
     return 0;
 }
 
@@ -81,24 +77,21 @@ deliver_below(ecc_engine_t *self, const ecc_packet_t *packet, int64_t ack, ecc_n
 static int
 deliver_block(ecc_engine_t *self, const ecc_packet_t *packet, int64_t begin, int64_t end, ecc_news_t *news)
 {
-    ecc_transport_t *transport = &self->transports[packet->flow];
     ecc_rack_t *rack = &self->racks[packet->flow];
-    int64_t next = ecc_ranges_skip(&transport->sacked, begin);
+    uint32_t k = ecc_segments_skip_sacked(rack, ecc_segments_find(rack, begin));
 
-    while (next < end) {
-        int64_t until = ecc_ranges_until(&transport->sacked, next, end);
-        for (uint32_t k = ecc_segments_find(rack, next); next < until; k++) {
-            const ecc_sent_t *segment = k < rack->count ? ecc_segments_in_place(rack, k) : NULL;
-            if (segment == NULL || segment->begin != next || ecc_segments_end(segment) > until) {
-                return ECC_ERR_BROKEN;
-            }
-            next = ecc_segments_end(segment);
-            deliver(self, packet, ecc_segments_number(rack, k), news);
-            rack->n_sacked++;
-        }
-        next = ecc_ranges_skip(&transport->sacked, until);
+    if (end > self->transports[packet->flow].snd_nxt) {
+        return ECC_ERR_BROKEN;
     }
-    return ecc_ranges_add(&transport->sacked, &self->memory, begin, end);
+    while (k < rack->count && ecc_segments_in_place(rack, k)->begin < end) {
+        const ecc_sent_t *segment = ecc_segments_in_place(rack, k);
+        if (segment->begin < begin || ecc_segments_end(segment) > end) {
+            return ECC_ERR_BROKEN; /* as above */
+        }
+        deliver(self, packet, ecc_segments_number(rack, k), news);
+        k = ecc_segments_skip_sacked(rack, k + 1);
+    }
+    return 0;
 }
 
 /* S-148: the first block may report a duplicate (RFC 2883): below the ACK, or in the second block. */
@@ -180,9 +173,7 @@ ecc_rack_acks_receive(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_ef
         int64_t begin = blocks[k].begin > transport->snd_una ? blocks[k].begin : transport->snd_una;
         ret = begin < blocks[k].end ? deliver_block(self, packet, begin, blocks[k].end, &news) : 0;
     }
-    if (ret != 0
-        || (transport->sacked.count > 0
-            && ecc_ranges_at(&transport->sacked, ecc_ranges_first(&transport->sacked))->begin <= transport->snd_una)) {
+    if (ret != 0 || (rack->count > 0 && ecc_segments_in_place(rack, 0)->state == ECC_SENT_SACKED)) {
         return ret != 0 ? ret : ECC_ERR_BROKEN;
     }
     if (news.order >= 0) {

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "host/quic_receiver.h"
+
 /* S-90: keeps the first of these sequence numbers in each range beyond rcv_nxt, as many as an ACK can report. */
 static void
 keep_recent(ecc_transport_t *self, const int64_t *numbers, const uint32_t *ranges, uint32_t n, int64_t rcv_nxt)
@@ -30,6 +32,21 @@ keep_recent(ecc_transport_t *self, const int64_t *numbers, const uint32_t *range
     }
 }
 
+/* The data of a packet is stored; QUIC and RACK-TLP report more than that in an ACK. */
+static inline int
+note_received(ecc_engine_t *self, const ecc_packet_t *packet, bool is_duplicate, bool *may_delay)
+{
+    const ecc_flow_state_t *flow = &self->flows[packet->flow];
+
+    if (flow->has_quic) {
+        return ecc_quic_receiver_receive(self, packet, may_delay);
+    }
+    if (flow->has_rack) { /* S-148: an ACK reports duplicates */
+        self->racks[packet->flow].has_duplicate = is_duplicate;
+    }
+    return 0;
+}
+
 int
 ecc_reassembly_receive(ecc_engine_t *self, const ecc_packet_t *packet, bool *may_delay)
 {
@@ -39,13 +56,19 @@ ecc_reassembly_receive(ecc_engine_t *self, const ecc_packet_t *packet, bool *may
     int64_t begin = packet->offset;
     int64_t end = begin + packet->size;
     int64_t added = end > rcv_nxt;
-    int64_t numbers[ECC_MAX_SACK_BLOCKS + 1] = { begin };
+    int64_t numbers[ECC_MAX_SACK_BLOCKS + 1];
     uint32_t ranges[ECC_MAX_SACK_BLOCKS + 1];
     uint32_t n = transport->n_recent;
 
+    *may_delay = begin == rcv_nxt && transport->held.count == 0;
+    if (transport->held.count == 0 && begin <= rcv_nxt) { /* in order: nothing to join, nothing to report */
+        flow->received = end > rcv_nxt ? end : rcv_nxt;
+        transport->n_recent = end > rcv_nxt ? 0 : transport->n_recent;
+        return note_received(self, packet, added == 0, may_delay);
+    }
+    numbers[0] = begin;
     memcpy(numbers + 1, transport->recent, sizeof(transport->recent));
     memcpy(ranges + 1, transport->recent_ranges, sizeof(transport->recent_ranges));
-    *may_delay = begin == rcv_nxt && transport->held.count == 0;
     if (begin > rcv_nxt) {
         int ret = ecc_ranges_insert(&transport->held, &self->memory, begin, end, &ranges[0], &added);
         if (ret != 0) {
@@ -57,10 +80,7 @@ ecc_reassembly_receive(ecc_engine_t *self, const ecc_packet_t *packet, bool *may
         ecc_ranges_drop(&transport->held, flow->received);
         keep_recent(transport, numbers + 1, ranges + 1, n, flow->received);
     }
-    if (flow->has_rack) { /* S-148: an ACK reports duplicates */
-        self->racks[packet->flow].has_duplicate = added == 0;
-    }
-    return 0;
+    return note_received(self, packet, added == 0, may_delay);
 }
 
 int
@@ -73,6 +93,9 @@ ecc_reassembly_write_ack(ecc_engine_t *self, const ecc_packet_t *packet)
     ecc_range_t *blocks;
     int ret;
 
+    if (self->flows[packet->flow].has_quic) {
+        return ecc_quic_receiver_write_ack(self, packet);
+    }
     info->front = self->flows[packet->flow].received;
     info->sack = ECC_NO_SACK;
     if (!transport->uses_sack || (transport->n_recent == 0 && !is_duplicate)) {

@@ -28,7 +28,8 @@ ecc_receiver_init(ecc_engine_t *self, uint32_t index)
         flow->spec, ecc_config_is_reordered(self, flow->spec, &self->hops[flow->position]) ? ECC_DUP_THRESH : 1);
     if (flow->spec->impairment > 0) {
         const ecc_impairment_t *spec = &self->impairments[flow->spec->impairment - 1];
-        ecc_channel_init(&receiver->channel, spec, self->seed, ECC_RANDOM_OF_ACKS + (uint64_t) flow->number);
+        ecc_channel_init(
+            &receiver->channel, spec, self->delay_changes, self->seed, ECC_RANDOM_OF_ACKS + (uint64_t) flow->number);
         flow->reorders_acks = spec->reorders != 0;
     }
 }

@@ -3,8 +3,9 @@
  *
  * Segments are in a ring, in the order of the stream. Outstanding segments are also in a list, in the order of their
  * last transmission, so that an ACK visits only the segments that it makes overdue. Lost segments are in a heap with
- * the first of the stream at its top. The number of a segment stays the same while it is in the ring, and counts
- * modulo 2^31.
+ * the first of the stream at its top. A sacked segment leads to a later one, with none between them that is not sacked:
+ * a search follows and shortens these paths (union-find; Tarjan and van Leeuwen 1984). The number of a segment stays the
+ * same while it is in the ring, and counts modulo 2^31.
  *
  * Not here: which segments are lost (rack.c).
  *
@@ -207,13 +208,51 @@ ecc_segments_restore_lost(ecc_rack_t *self)
     self->lost_bytes = 0;
 }
 
-/* The number of the segment that contains a byte. */
+void
+ecc_segments_mark_sacked(ecc_rack_t *self, uint32_t number)
+{
+    ecc_sent_t *segment = ecc_segments_at(self, number);
+
+    segment->state = ECC_SENT_SACKED;
+    segment->after = (number + 1) & ECC_SEGMENTS_NUMBERS;
+    self->n_sacked++;
+    self->sacked_bytes += segment->size;
+}
+
+uint32_t
+ecc_segments_skip_sacked(ecc_rack_t *self, uint32_t k)
+{
+    while (k < self->count) {
+        ecc_sent_t *segment = ecc_segments_in_place(self, k);
+        uint32_t next;
+        if (segment->state != ECC_SENT_SACKED) {
+            break;
+        }
+        next = ecc_segments_place(self, segment->after);
+        if (next < self->count && ecc_segments_in_place(self, next)->state == ECC_SENT_SACKED) {
+            segment->after = ecc_segments_in_place(self, next)->after;
+            next = ecc_segments_place(self, segment->after);
+        }
+        k = next;
+    }
+    return k;
+}
+
+/* Most segments have the size of the first one, so that the place can be calculated. */
 uint32_t
 ecc_segments_find(const ecc_rack_t *self, int64_t byte)
 {
     uint32_t low = 0;
     uint32_t high = self->count;
 
+    if (self->count > 0) {
+        const ecc_sent_t *first = ecc_segments_in_place(self, 0);
+        uint64_t k = (uint64_t) (byte - first->begin) / (uint32_t) first->size;
+        const ecc_sent_t *segment = k < self->count ? ecc_segments_in_place(self, (uint32_t) k) : first;
+        if (segment->begin <= byte && byte < ecc_segments_end(segment)) {
+            return (uint32_t) k;
+        }
+    }
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (ecc_segments_end(ecc_segments_in_place(self, middle)) > byte) {
@@ -292,7 +331,9 @@ ecc_segments_index(ecc_rack_t *self)
             push_lost(self, ecc_segments_number(self, k));
             self->lost_bytes += segment->size;
         }
-        self->n_sacked += segment->state == ECC_SENT_SACKED;
+        if (segment->state == ECC_SENT_SACKED) {
+            ecc_segments_mark_sacked(self, ecc_segments_number(self, k));
+        }
     }
     return 0;
 }

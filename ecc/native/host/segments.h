@@ -57,6 +57,24 @@ void ecc_segments_restore_lost(ecc_rack_t *self);
 /* The place of the segment that contains a byte. */
 uint32_t ecc_segments_find(const ecc_rack_t *self, int64_t byte);
 
+/* A segment that is neither lost nor in the list is sacked. */
+void ecc_segments_mark_sacked(ecc_rack_t *self, uint32_t number);
+
+/* The first place from `k` on with a segment that is not sacked, or `count`. */
+uint32_t ecc_segments_skip_sacked(ecc_rack_t *self, uint32_t k);
+
+/* Removes the first segment of the stream, which is acknowledged. */
+static inline void
+ecc_segments_drop_first(ecc_rack_t *self)
+{
+    const ecc_sent_t *segment = ecc_segments_in_place(self, 0);
+
+    self->n_sacked--;
+    self->sacked_bytes -= segment->size;
+    self->first = ecc_segments_number(self, 1);
+    self->count--;
+}
+
 /* Puts a segment after all others of the stream. A reader appends all segments, then indexes them. */
 ECC_MUST_CHECK int ecc_segments_append(ecc_rack_t *self, ecc_memory_t *memory, ecc_sent_t segment);
 ECC_MUST_CHECK int ecc_segments_index(ecc_rack_t *self);

@@ -5,7 +5,8 @@
 
 #include "core/state.h"
 
-#define ECC_MAX_BACKOFFS 6 /* doublings of a timeout (S-42) */
+#define ECC_MAX_BACKOFFS 6        /* doublings of a timeout (S-42) */
+#define ECC_MAX_PROBE_BACKOFFS 62 /* doublings of a probe timeout (S-219); 1 ps is then longer than a run */
 
 /* TRY-SEND (S-52). */
 ECC_MUST_CHECK int ecc_sender_try_send(ecc_engine_t *self, uint32_t flow);

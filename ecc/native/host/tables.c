@@ -12,10 +12,11 @@
 
 #include <string.h>
 
-#include "core/ahead.h"
 #include "core/config.h"
 #include "core/cut.h"
+#include "host/ahead.h"
 #include "host/alarms.h"
+#include "host/quic.h"
 #include "host/rack.h"
 #include "host/transport.h"
 
@@ -41,6 +42,8 @@ ecc_tables_init(ecc_engine_t *self, const ecc_config_t *config)
         self->wants_phases = self->wants_phases || spec->phase_jitter != 0;
         self->wants_sack = self->wants_sack || spec->transport >= ECC_TRANSPORT_SACK;
         self->wants_racks = self->wants_racks || spec->transport == ECC_TRANSPORT_RACK;
+        self->wants_quics = self->wants_quics || spec->transport == ECC_TRANSPORT_QUIC;
+        self->wants_pacers = self->wants_pacers || spec->pacing_gain > 0.0;
         self->wants_prrs = self->wants_prrs || spec->uses_prr != 0;
         self->wants_receivers = self->wants_receivers || spec->n_reverse > 0 || spec->impairment > 0
             || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE || spec->n_alternatives > 0
@@ -81,6 +84,11 @@ ecc_tables_free(ecc_engine_t *self)
         ecc_rack_free(&self->racks[i], &self->memory);
     }
     release(self, self->n_racks * sizeof(*self->racks), self->racks);
+    for (size_t i = 0; i < self->n_quics; i++) {
+        ecc_quic_free(&self->quics[i], &self->memory);
+    }
+    release(self, self->n_quics * sizeof(*self->quics), self->quics);
+    release(self, self->n_pacers * sizeof(*self->pacers), self->pacers);
     release(self, self->n_prrs * sizeof(*self->prrs), self->prrs);
     release(self, self->n_alarms * sizeof(*self->alarms), self->alarms);
     release(self, self->n_phases * sizeof(*self->phases), self->phases);
@@ -203,6 +211,26 @@ reserve_racks(ecc_engine_t *self, uint32_t room)
     int ret = reserve_items(self, self->wants_racks, sizeof(*self->racks), room, &self->n_racks, &block);
 
     self->racks = block;
+    return ret;
+}
+
+static int
+reserve_quics(ecc_engine_t *self, uint32_t room)
+{
+    void *block = self->quics;
+    int ret = reserve_items(self, self->wants_quics, sizeof(*self->quics), room, &self->n_quics, &block);
+
+    self->quics = block;
+    return ret;
+}
+
+static int
+reserve_pacers(ecc_engine_t *self, uint32_t room)
+{
+    void *block = self->pacers;
+    int ret = reserve_items(self, self->wants_pacers, sizeof(*self->pacers), room, &self->n_pacers, &block);
+
+    self->pacers = block;
     return ret;
 }
 
@@ -340,8 +368,7 @@ reserve_nodes(ecc_engine_t *self, uint32_t room)
         return ret;
     }
     memcpy(self->base, base, n_fast_kinds * sizeof(*base));
-    self->fetches = (uint8_t) ecc_ahead_fetches(self);
-    self->ahead = (ecc_ahead_t) { 0 }; /* its nodes had other numbers */
+    ecc_ahead_init(self);
     ret = make_order(self, room, n_fast_kinds, ECC_N_EVENT_KINDS, n_slow, &order);
     if (ret == 0) {
         ret = ecc_calendar_renumber(
@@ -368,6 +395,12 @@ ecc_tables_reserve(ecc_engine_t *self, uint32_t room)
     }
     if (ret == 0) {
         ret = reserve_racks(self, room);
+    }
+    if (ret == 0) {
+        ret = reserve_quics(self, room);
+    }
+    if (ret == 0) {
+        ret = reserve_pacers(self, room);
     }
     if (ret == 0) {
         ret = reserve_prrs(self, room);

@@ -8,6 +8,7 @@
 
 #include "host/acks.h"
 #include "host/flow_hooks.h"
+#include "host/quic.h"
 #include "host/rack.h"
 #include "host/sender.h"
 #include "host/timer.h"
@@ -56,6 +57,36 @@ end_wait(ecc_engine_t *self, uint32_t index)
     return ret != 0 ? ret : ecc_sender_try_send(self, index);
 }
 
+/* S-219: TIMEOUT of a transport of type 4. */
+static int
+expire_packets(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    ecc_quic_t *quic = &self->quics[index];
+    ecc_ps_t deadline = ecc_timer_deadline(self, index);
+    ecc_ack_effect_t effect = { 0 };
+    int ret = 0;
+
+    if (!flow->active || deadline == ECC_NEVER) {
+        return 0;
+    }
+    if (deadline <= self->now && quic->loss_time < ECC_NEVER) {
+        ret = ecc_quic_find_losses(self, index, &effect);
+    } else if (deadline <= self->now) {
+        flow->n_timeouts = (uint8_t) (flow->n_timeouts + (flow->n_timeouts < ECC_MAX_PROBE_BACKOFFS));
+        ecc_quic_request_probes(quic);
+    }
+    if (ret != 0) {
+        return ecc_state_fail_flow(self, ret, index, ECC_NO_HOOK, (double) quic->next);
+    }
+    ecc_timer_await_packets(self, index);
+    if (deadline > self->now) {
+        return 0;
+    }
+    ret = ecc_acks_respond(self, index, &effect);
+    return ret != 0 ? ret : ecc_sender_try_send(self, index);
+}
+
 int
 ecc_timeout_expire(ecc_engine_t *self, uint32_t index)
 {
@@ -66,6 +97,9 @@ ecc_timeout_expire(ecc_engine_t *self, uint32_t index)
 
     ecc_state_trace_flow(self, ECC_EVENT_TIMEOUT, index, ecc_state_in_flight(flow));
     flow->timeout_pending = false;
+    if (flow->has_quic) {
+        return expire_packets(self, index);
+    }
     if (ecc_state_in_flight(flow) == 0 || (flow->reliable && !flow->active)) {
         return 0;
     }

@@ -8,12 +8,13 @@
 #include "host/timer.h"
 
 #include "host/flow.h"
+#include "host/quic.h"
 #include "host/rack.h"
 #include "host/transport.h"
 
 #define MAX_TIMEOUT (INT64_C(64000000000000)) /* maximum by doubling */
 
-/* S-42, S-88: rto, doubled for each timeout up to 64 s. */
+/* S-42, S-88, S-219: rto, doubled for each timeout, up to 64 s unless the type is 4. */
 ecc_ps_t
 ecc_timer_wait(ecc_engine_t *self, uint32_t index)
 {
@@ -22,7 +23,9 @@ ecc_timer_wait(ecc_engine_t *self, uint32_t index)
     ecc_ps_t least = flow->spec->min_rto;
     ecc_ps_t wait;
 
-    if (flow->reliable && is_measured) {
+    if (flow->has_quic && is_measured) {
+        wait = ecc_quic_probe_timeout(self, index);
+    } else if (flow->reliable && is_measured) {
         wait = ecc_transport_rto(&self->transports[index], flow);
     } else {
         wait = ecc_clock_ps(3.0 * (is_measured ? flow->srtt : ecc_clock_seconds(ecc_flow_first_rtt(self, index))));
@@ -30,6 +33,9 @@ ecc_timer_wait(ecc_engine_t *self, uint32_t index)
             least = flow->spec->initial_rto;
         }
         wait = wait > least ? wait : least;
+    }
+    if (flow->has_quic) { /* RFC 9002, 6.2.1: each probe timeout doubles it */
+        return wait <= ECC_NEVER >> flow->n_timeouts ? wait << flow->n_timeouts : ECC_NEVER;
     }
     if (wait >= MAX_TIMEOUT) {
         return wait;
@@ -84,6 +90,29 @@ ecc_timer_await_probe(ecc_engine_t *self, uint32_t index)
         time = time < latest ? time : latest;
         rack->wait_until = time > self->now ? time : self->now;
         ecc_timer_await(self, index);
+    }
+}
+
+ecc_ps_t
+ecc_timer_deadline(ecc_engine_t *self, uint32_t index)
+{
+    const ecc_quic_t *quic = &self->quics[index];
+
+    if (quic->loss_time < ECC_NEVER || quic->in_flight == 0) {
+        return quic->loss_time;
+    }
+    return ecc_clock_add(self->flows[index].timer_start, ecc_timer_wait(self, index));
+}
+
+void
+ecc_timer_await_packets(ecc_engine_t *self, uint32_t index)
+{
+    uint32_t node = self->base[ECC_EVENT_TIMEOUT] + index;
+    ecc_ps_t deadline = ecc_timer_deadline(self, index);
+
+    if (deadline < ECC_NEVER && (!ecc_calendar_pending(&self->slow, node) || self->slow.nodes[node].time > deadline)) {
+        self->flows[index].timeout_pending = true;
+        ecc_calendar_move(&self->slow, node, deadline > self->now ? deadline : self->now);
     }
 }
 

@@ -20,4 +20,10 @@ void ecc_timer_await(ecc_engine_t *self, uint32_t flow);
 /* S-153: a flow with a transport of type 3 waits to send a probe, unless it waits for reordered packets. */
 void ecc_timer_await_probe(ecc_engine_t *self, uint32_t flow);
 
+/* S-219: the loss time or the probe timeout of a transport of type 4, ECC_NEVER without either. */
+ecc_ps_t ecc_timer_deadline(ecc_engine_t *self, uint32_t flow);
+
+/* S-219: TIMEOUT is pending at the deadline of a transport of type 4, or before it. */
+void ecc_timer_await_packets(ecc_engine_t *self, uint32_t flow);
+
 #endif

@@ -55,11 +55,11 @@ ecc_transport_free(ecc_transport_t *self, ecc_memory_t *memory)
 }
 
 void
-ecc_transport_measure(ecc_transport_t *self, const ecc_flow_state_t *flow)
+ecc_transport_measure(ecc_transport_t *self, const ecc_flow_state_t *flow, double rtt)
 {
-    double deviation = flow->srtt > flow->rtt ? flow->srtt - flow->rtt : flow->rtt - flow->srtt;
+    double deviation = flow->srtt > rtt ? flow->srtt - rtt : rtt - flow->srtt;
 
-    self->rttvar = flow->srtt == 0.0 ? flow->rtt / 2.0 : self->rttvar + (deviation - self->rttvar) / 4.0;
+    self->rttvar = flow->srtt == 0.0 ? rtt / 2.0 : self->rttvar + (deviation - self->rttvar) / 4.0;
 }
 
 ecc_ps_t
@@ -102,18 +102,7 @@ rescue(const ecc_transport_t *self, int64_t size)
 }
 
 ecc_segment_t
-ecc_transport_new(const ecc_transport_t *self, const ecc_flow_state_t *flow, int64_t written)
-{
-    int64_t size = min(flow->packet_size, written - self->snd_nxt);
-
-    if (self->receiver_window > 0 && self->snd_nxt + size - self->snd_una > self->receiver_window) {
-        size = 0;
-    }
-    return (ecc_segment_t) { self->snd_nxt, (int32_t) size, ECC_RULE_NEW };
-}
-
-ecc_segment_t
-ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow, int64_t written)
+ecc_transport_next_in_recovery(const ecc_transport_t *self, const ecc_flow_state_t *flow, int64_t written)
 {
     ecc_segment_t segment = { 0 };
     int64_t size = flow->packet_size;
@@ -162,15 +151,18 @@ ecc_transport_note_sent(ecc_transport_t *self, ecc_segment_t segment)
 static int64_t
 acknowledge_below(ecc_transport_t *self, int64_t ack)
 {
-    int64_t sacked = ecc_ranges_within(&self->sacked, self->snd_una, ack);
+    int64_t sacked = 0;
 
-    self->pipe_credit -= ecc_ranges_within(&self->sacked, self->snd_una, min(ack, self->high_rxt));
+    if (self->sacked.count > 0) {
+        sacked = ecc_ranges_within(&self->sacked, self->snd_una, ack);
+        self->pipe_credit -= ecc_ranges_within(&self->sacked, self->snd_una, min(ack, self->high_rxt));
+        ecc_ranges_drop(&self->sacked, ack);
+    }
     self->snd_una = ack;
     self->lost_below = max(self->lost_below, ack);
     self->high_rxt = max(self->high_rxt, ack);
     self->retransmit_first = false;
     self->n_dup_acks = 0;
-    ecc_ranges_drop(&self->sacked, ack);
     return sacked;
 }
 
@@ -327,7 +319,9 @@ void
 ecc_transport_begin_prr(ecc_engine_t *self, uint32_t index, int64_t delivered)
 {
     const ecc_transport_t *transport = &self->transports[index];
-    int64_t sacked = ecc_ranges_within(&transport->sacked, transport->snd_una, transport->snd_nxt);
+    int64_t sacked = self->flows[index].has_rack
+        ? self->racks[index].sacked_bytes
+        : ecc_ranges_within(&transport->sacked, transport->snd_una, transport->snd_nxt);
 
     self->prrs[index] = (ecc_prr_t) { .recover_fs = transport->snd_nxt - transport->snd_una - sacked + delivered };
 }
@@ -384,7 +378,8 @@ sender_is_valid(const ecc_transport_t *self, const ecc_flow_state_t *flow)
         && (sacked->count == 0
             || (ecc_ranges_at(sacked, ecc_ranges_first(sacked))->begin > self->snd_una
                 && ecc_ranges_at(sacked, ecc_ranges_last(sacked))->end <= self->snd_nxt))
-        && (self->recovering ? self->snd_una < self->recovery_point : self->n_dup_acks < self->dup_thresh)
+        && (flow->has_quic
+            || (self->recovering ? self->snd_una < self->recovery_point : self->n_dup_acks < self->dup_thresh))
         && (!self->uses_sack
             || (self->pipe_credit == ecc_ranges_within(sacked, self->snd_una, self->high_rxt)
                 && (!self->retransmit_first || self->high_rxt == self->snd_una)));

@@ -104,7 +104,8 @@ is_body(const ecc_engine_t *self, const ecc_crossing_t *crossing, const ecc_pack
     }
     if (flow->needs_receiver) {
         int64_t base = ecc_state_ack_info(self, packet)->front;
-        valid = valid && base >= 0 && base <= packet->offset;
+        int64_t most = flow->has_quic ? ecc_cut_most_numbers(self, packet->flow) : packet->offset;
+        valid = valid && base >= 0 && base <= most;
     }
     return valid;
 }

@@ -18,6 +18,7 @@
 #include "link/scheduler.h"
 #include "link/server.h"
 #include "host/flow.h"
+#include "host/monitor.h"
 #include "host/tables.h"
 #include "host/transfers.h"
 #include "parts/partition.h"
@@ -87,6 +88,14 @@ copy_specs(ecc_engine_t *self, const ecc_config_t *config)
         self->impairments = block;
     }
     if (ret == 0) {
+        ret = allocate_items(self, self->n_delay_changes, sizeof(*self->delay_changes), config->delay_changes, &block);
+        self->delay_changes = block;
+    }
+    if (ret == 0) {
+        ret = allocate_items(self, self->n_writes, sizeof(*self->writes), config->writes, &block);
+        self->writes = block;
+    }
+    if (ret == 0) {
         size_t n_channels = self->n_impairments > 0 ? self->n_links : 0;
         ret = allocate_items(self, n_channels, sizeof(*self->channels), NULL, &block);
         self->channels = block;
@@ -110,6 +119,9 @@ copy_specs(ecc_engine_t *self, const ecc_config_t *config)
     if (ret == 0) {
         ret = allocate_items(self, self->n_rtts, sizeof(*self->rtts), NULL, &block);
         self->rtts = block;
+    }
+    if (ret == 0) {
+        ret = ecc_monitor_init(self, config);
     }
     for (uint32_t i = 0; i < self->n_links; i++) {
         self->n_link_phases = config->links[i].phase_jitter != 0 ? self->n_links : self->n_link_phases;
@@ -151,8 +163,8 @@ build_links(ecc_engine_t *self, const ecc_config_t *config)
         }
         if (link->spec.impairment > 0) {
             link->channel = &self->channels[i];
-            ecc_channel_init(
-                link->channel, &self->impairments[link->spec.impairment - 1], config->seed, ECC_RANDOM_OF_WIRES + i);
+            ecc_channel_init(link->channel, &self->impairments[link->spec.impairment - 1], self->delay_changes,
+                config->seed, ECC_RANDOM_OF_WIRES + i);
         }
     }
 }
@@ -211,6 +223,8 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     self->n_changes = (size_t) config->n_changes;
     self->n_under_way = (size_t) config->n_under_way;
     self->n_impairments = (size_t) config->n_impairments;
+    self->n_delay_changes = (size_t) config->n_delay_changes;
+    self->n_writes = (size_t) config->n_writes;
     self->seed = config->seed;
     self->wants_ecn = wants_ecn(config);
     self->ecn_offset = (size_t) config->header_size;
@@ -218,8 +232,7 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     self->trace = config->trace;
     self->trace_room = config->n_trace;
     self->samples = config->samples;
-    self->n_rtts
-        = config->samples.n_samples > 0 && config->samples.rtt != NULL ? (uint32_t) config->samples.n_flows : 0;
+    self->n_rtts = ecc_monitor_n_rtts(config);
     self->next_sample = self->samples.n_samples > 0 ? self->samples.period : ECC_NEVER;
     ecc_packets_init(&self->packets, self->header_size);
     ret = copy_specs(self, config);
@@ -306,6 +319,7 @@ ecc_engine_free(ecc_engine_t *self)
     for (uint32_t i = 0; i < self->n_links && self->channels != NULL; i++) {
         ecc_channel_free(&self->channels[i], &self->memory);
     }
+    ecc_monitor_free(self);
     ecc_pause_free(self);
     ecc_server_free(self);
     ecc_packets_free(&self->packets, &self->memory);
@@ -321,6 +335,8 @@ ecc_engine_free(ecc_engine_t *self)
     release(self, self->n_changes * sizeof(*self->changes), self->changes);
     ecc_under_way_free(self);
     release(self, self->n_impairments * sizeof(*self->impairments), self->impairments);
+    release(self, self->n_writes * sizeof(*self->writes), self->writes);
+    release(self, self->n_delay_changes * sizeof(*self->delay_changes), self->delay_changes);
     release(self, links_size(self), self->links_block);
     release(self, flow_specs_size(self), self->flow_specs);
     release(self, self->header_size + 8, self->scratch);

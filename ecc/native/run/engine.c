@@ -10,7 +10,6 @@
 
 #include <assert.h>
 
-#include "core/ahead.h"
 #include "core/crossing.h"
 #include "core/cut.h"
 #include "core/finish.h"
@@ -19,7 +18,9 @@
 #include "link/router.h"
 #include "link/transit.h"
 #include "host/acks.h"
+#include "host/ahead.h"
 #include "host/host.h"
+#include "host/monitor.h"
 #include "host/receiver.h"
 #include "host/sender.h"
 #include "host/timeout.h"
@@ -81,25 +82,6 @@ hash_flow(ecc_engine_t *self, uint64_t kind, uint32_t flow)
     hash(self, kind, (uint64_t) ecc_state_number(self, flow));
 }
 
-/* Fetches the memory that the next event will touch, while this one runs. */
-static inline __attribute__((always_inline)) void
-prefetch_next(ecc_engine_t *self)
-{
-    uint32_t id = self->fast.first;
-    const char *flow;
-
-    if (id < self->base[ECC_EVENT_ACCESS] || id >= ECC_CALENDAR_EMPTY) {
-        return;
-    }
-    id -= id >= self->base[ECC_EVENT_SEND] ? self->base[ECC_EVENT_SEND]
-        : id >= self->base[ECC_EVENT_ACK]  ? self->base[ECC_EVENT_ACK]
-                                           : self->base[ECC_EVENT_ACCESS];
-    flow = (const char *) &self->flows[id];
-    __builtin_prefetch(flow);
-    __builtin_prefetch(flow + ECC_CACHE_LINE);
-    __builtin_prefetch(flow + 2 * ECC_CACHE_LINE);
-}
-
 /* Runs the next event of the kinds from DEPARTURE to SEND; the most frequent kinds are tested first. */
 static inline int
 run_fast(ecc_engine_t *self)
@@ -107,13 +89,9 @@ run_fast(ecc_engine_t *self)
     const uint32_t *base = self->base;
     uint32_t id = ecc_calendar_pop(&self->fast);
 
-    if (self->fetches != ECC_FETCHES_NOTHING) {
+    if (self->ahead.is_on) {
         ecc_calendar_find(&self->fast);
-        if (self->fetches == ECC_FETCHES_AHEAD) {
-            ecc_ahead_fetch(self);
-        } else {
-            prefetch_next(self);
-        }
+        ecc_ahead_fetch(self);
     }
 
     if (id >= base[ECC_EVENT_SEND]) {
@@ -266,6 +244,7 @@ ecc_run_begin(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
     if (self->stop == ECC_STOP_NOT_YET) {
         ret = start_routers(self);
         ret = ret == 0 ? ecc_under_way_place(self) : ret;
+        ecc_monitor_begin(self);
         self->stop = ret == 0 ? ECC_STOP_UNTIL : ECC_STOP_ERROR;
     }
     return ret;
@@ -278,6 +257,9 @@ ecc_run_end(ecc_engine_t *self, int ret)
     if (ret == ECC_NEEDS_TRANSFERS) {
         self->stop = ECC_STOP_TRANSFERS;
         ret = 0;
+    }
+    if (ret == 0 && self->lacks_memory) {
+        ret = (int) self->report.code;
     }
     if (ret != 0) {
         self->stop = ECC_STOP_ERROR;
@@ -410,6 +392,12 @@ int
 ecc_engine_enter(ecc_engine_t *self, const unsigned char *crossings, int64_t size)
 {
     return ecc_enter_all(self, crossings, size > 0 ? (size_t) size : 0, self->now);
+}
+
+int64_t
+ecc_engine_wire_entries(const ecc_engine_t *self, ecc_wire_entry_t *entries)
+{
+    return ecc_crossing_wire_entries(self, entries);
 }
 
 ecc_ps_t

@@ -15,7 +15,9 @@
 static void
 sample_rtts(ecc_engine_t *self, int64_t row)
 {
-    for (uint32_t i = 0; i < self->n_rtts; i++) {
+    int64_t n = self->samples.rtt != NULL ? self->samples.n_flows : 0;
+
+    for (uint32_t i = 0; i < n; i++) {
         ecc_rtts_t *rtts = &self->rtts[i];
         if (ecc_cut_has_sender(self, i)) {
             self->samples.rtt[row + i] = rtts->count > 0 ? rtts->sum / (double) rtts->count : 0.0;

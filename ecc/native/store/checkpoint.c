@@ -30,10 +30,11 @@ move_layout(ecc_archive_t *archive, const ecc_engine_t *self)
     const uint64_t ours[] = { UINT64_C(0x3a706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
         self->packets.stride, self->header_size, self->n_links, self->n_routers, self->n_flows,
         self->transfers.n_templates, self->transfers.record_size, self->transfers.first_hop, self->transfers.max_length,
-        self->n_impairments, self->n_changes, self->n_servers, self->n_opportunities, self->n_queues,
-        self->n_priorities, self->wants_flow_queues, self->wants_receivers, self->wants_transports, self->wants_ecn,
-        self->wants_stops, self->wants_timers, self->wants_phases, self->n_link_phases, self->seed,
-        (uint64_t) self->samples.period, (uint64_t) self->samples.n_samples, self->n_rtts };
+        self->n_impairments, self->n_delay_changes, self->n_writes, self->n_changes, self->n_servers,
+        self->n_opportunities, self->n_queues, self->n_priorities, self->wants_flow_queues, self->wants_receivers,
+        self->wants_transports, self->wants_ecn, self->wants_stops, self->wants_timers, self->wants_phases,
+        self->n_link_phases, self->seed, (uint64_t) self->samples.period, (uint64_t) self->samples.n_samples,
+        self->n_rtts, self->n_monitors };
     uint64_t found[sizeof(ours) / sizeof(*ours)];
 
     memcpy(found, ours, sizeof(ours));
@@ -74,6 +75,26 @@ move_clock(ecc_archive_t *archive, ecc_engine_t *self)
     ecc_archive_require(archive, self->now <= self->next_sample);
 }
 
+/* Moves the packets that were put on wires, in runs with a trace (S-126). */
+static void
+move_wire_entries(ecc_archive_t *archive, ecc_engine_t *self)
+{
+    ecc_cut_t *cut = self->cut;
+    uint32_t count = ecc_archive_count(archive, cut->n_wire_entries, sizeof(*cut->wire_entries));
+    void *block = cut->wire_entries;
+
+    ecc_archive_require(archive, count == 0 || self->trace != NULL);
+    ecc_archive_make_room(archive, &self->memory, sizeof(*cut->wire_entries), count, &cut->wire_entries_room, &block);
+    cut->wire_entries = block;
+    for (uint32_t i = 0; i < count && archive->ret == 0; i++) {
+        ecc_wire_entry_t *entry = &cut->wire_entries[i];
+        ecc_archive_whole(archive, &entry->time, 0, ECC_NEVER);
+        ecc_archive_whole(archive, &entry->link, 0, (int64_t) self->n_links - 1);
+        ecc_archive_whole(archive, &entry->part, 0, cut->n_parts - 1);
+    }
+    cut->n_wire_entries = ecc_archive_reads(archive) ? count : cut->n_wire_entries;
+}
+
 /* Moves the partition, which must be the same, and the last arrivals; outboxes must be empty. */
 static void
 move_cut(ecc_archive_t *archive, ecc_engine_t *self)
@@ -100,6 +121,7 @@ move_cut(ecc_archive_t *archive, ecc_engine_t *self)
         ecc_archive_require(archive, part == cut->links[i]);
         ecc_archive_whole(archive, &cut->last[i], 0, ECC_NEVER);
     }
+    move_wire_entries(archive, self);
 }
 
 static int
@@ -111,6 +133,9 @@ pass(ecc_engine_t *self, ecc_archive_t *archive)
     ecc_saved_transfers_make_room(archive, self, self->n_flows);
     for (uint32_t i = 0; i < self->n_flows && archive->ret == 0; i++) {
         ecc_saved_flows_move(archive, self, i);
+    }
+    for (size_t k = 0; k < self->n_monitors && archive->ret == 0; k++) {
+        ecc_saved_flows_move_monitor(archive, self, &self->monitors[k]);
     }
     ecc_saved_transfers_move(archive, self);
     ecc_saved_links_move(archive, self);

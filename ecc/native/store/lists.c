@@ -23,6 +23,27 @@ is_known(const ecc_transport_t *transport, int64_t received, const ecc_range_t *
         && (begin >= range->end || ecc_ranges_within(&transport->held, begin, range->end) == range->end - begin);
 }
 
+/* Moves the report of an ACK of a transport of type 4, whose packet numbers the receiver has received. */
+static void
+move_packet_numbers(ecc_archive_t *archive, ecc_engine_t *self, const ecc_packet_t *packet)
+{
+    ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
+    ecc_sack_t sack = *(ecc_archive_writes(archive) ? ecc_sacks_at(&self->sacks, info->sack) : &ecc_sacks_none);
+    int64_t delay = info->ack_delay;
+
+    ecc_archive_whole(archive, &delay, 0, UINT32_MAX);
+    info->ack_delay = (uint32_t) delay;
+    for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS; k++) {
+        ECC_ARCHIVE_MOVE(archive, sack.blocks[k]);
+        ecc_archive_require(archive,
+            sack.blocks[k].begin >= 0 && sack.blocks[k].begin <= sack.blocks[k].end
+                && sack.blocks[k].end <= ecc_cut_most_numbers(self, packet->flow));
+    }
+    if (ecc_archive_reads(archive)) {
+        archive->ret = ecc_sacks_keep(&self->sacks, &self->memory, &sack, &info->sack);
+    }
+}
+
 /* Moves the report of an ACK, which must agree with its receiver. */
 static void
 move_ack_info(ecc_archive_t *archive, ecc_engine_t *self, const ecc_packet_t *packet)
@@ -104,10 +125,15 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
     if (flow->uses_sack && ecc_archive_reads(archive)) {
         ecc_state_ack_info(self, packet)->sack = ECC_NO_SACK;
     }
-    if (stage == ECC_LISTS_ACK && !is_control && (flow->needs_receiver || flow->reliable)) {
+    if (flow->has_quic && !is_control) {
+        ecc_archive_whole(archive, &ecc_state_ack_info(self, packet)->front, 0, ecc_cut_most_numbers(self, index) - 1);
+    }
+    if (flow->has_quic && !is_control && stage == ECC_LISTS_ACK) {
+        move_packet_numbers(archive, self, packet);
+    } else if (stage == ECC_LISTS_ACK && !is_control && (flow->needs_receiver || flow->reliable)) {
         move_ack_info(archive, self, packet);
     }
-    if (stage == ECC_LISTS_DATA && flow->needs_receiver) {
+    if (stage == ECC_LISTS_DATA && flow->needs_receiver && !flow->has_quic) {
         ecc_archive_whole(archive, &ecc_state_ack_info(self, packet)->front, 0, packet->offset);
     }
     if (stage == ECC_LISTS_DATA && ecc_archive_reads(archive)) {
@@ -241,6 +267,7 @@ ecc_lists_channel(ecc_archive_t *archive, ecc_engine_t *self, enum ecc_lists_lis
         ecc_archive_whole(archive, &channel->until_spike, longest > 0, longest);
         ecc_archive_whole(archive, &channel->free_at, 0, ECC_NEVER);
         ecc_archive_whole(archive, &channel->last_out, 0, ECC_NEVER);
+        ecc_archive_whole(archive, &channel->is_bad, 0, channel->spec->burst_kinds != 0);
         ecc_lists_slots(archive, &channel->slots);
         ECC_ARCHIVE_MOVE(archive, channel->n_joined);
     }

@@ -2,9 +2,12 @@
 
 #include "store/saved_flows.h"
 
+#include <math.h>
+
 #include "core/config.h"
 #include "core/cut.h"
 #include "host/alarms.h"
+#include "host/quic.h"
 #include "host/rack.h"
 #include "host/receiver.h"
 #include "host/segments.h"
@@ -52,7 +55,9 @@ move_transport(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     ecc_archive_whole(archive, &transport->pipe_credit, 0, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &transport->receiver_window, 0, INT64_MAX);
     ecc_archive_real(archive, &transport->rttvar);
-    move_ranges(archive, self, &transport->sacked);
+    if (!flow->has_rack) {
+        move_ranges(archive, self, &transport->sacked);
+    }
     move_ranges(archive, self, &transport->held);
     ecc_archive_byte(archive, &transport->n_recent, ECC_MAX_SACK_BLOCKS);
     ecc_archive_byte(archive, &transport->n_dup_acks, transport->dup_thresh);
@@ -93,6 +98,17 @@ move_segments(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
         }
     }
     ecc_archive_require(archive, !ecc_archive_reads(archive) || ecc_segments_index(rack) == 0);
+}
+
+static void
+move_pacer(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
+{
+    ecc_pacer_t *pacer = &self->pacers[index];
+
+    ECC_ARCHIVE_MOVE(archive, pacer->credit);
+    ecc_archive_require(
+        archive, isfinite(pacer->credit) && pacer->credit <= (double) self->flows[index].spec->pacing_burst);
+    ecc_archive_whole(archive, &pacer->at, 0, self->now);
 }
 
 static void
@@ -139,7 +155,63 @@ move_rack(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     rack->wants_probe = ecc_archive_flag(archive, rack->wants_probe);
     rack->may_undo = ecc_archive_flag(archive, rack->may_undo);
     rack->by_timeout = ecc_archive_flag(archive, rack->by_timeout);
-    ecc_archive_require(archive, archive->ret == 0 && (most == 0 || ecc_rack_verify(rack, transport, self->now) == 0));
+    ecc_archive_require(archive,
+        archive->ret == 0 && (most == 0 || ecc_rack_verify(self, index, ecc_cut_has_receiver(self, index)) == 0));
+}
+
+/* Moves the packets that are not yet acknowledged or lost; bytes in flight follow from them. */
+static void
+move_quic_packets(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
+{
+    ecc_quic_t *quic = &self->quics[index];
+    uint32_t count = ecc_archive_count(archive, (size_t) (quic->next - quic->first), 2 * sizeof(int64_t) + 5);
+
+    ecc_archive_whole(archive, &quic->first, 0, ECC_ARCHIVE_MAX);
+    if (ecc_archive_reads(archive)) {
+        quic->next = quic->first;
+        quic->in_flight = 0;
+    }
+    for (uint32_t k = 0; k < count && archive->ret == 0; k++) {
+        ecc_quic_packet_t packet
+            = ecc_archive_writes(archive) ? *ecc_quic_packet(quic, quic->first + k) : (ecc_quic_packet_t) { 0 };
+        ecc_archive_whole(archive, &packet.begin, 0, ECC_ARCHIVE_MAX);
+        ecc_archive_whole(archive, &packet.sent, -ECC_NEVER, self->now);
+        ecc_archive_int(archive, &packet.size, 1, ECC_MAX_PACKET_SIZE);
+        ecc_archive_byte(archive, &packet.state, ECC_QUIC_ACKED);
+        if (ecc_archive_reads(archive) && archive->ret == 0) {
+            archive->ret = ecc_quic_append(quic, &self->memory, packet);
+        }
+    }
+}
+
+static void
+move_quic(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
+{
+    ecc_quic_t *quic = &self->quics[index];
+    int64_t most;
+
+    move_quic_packets(archive, self, index);
+    most = quic->next;
+    ecc_archive_whole(archive, &quic->largest_acked, -1, most - 1);
+    ecc_archive_whole(archive, &quic->recovery_from, 0, most);
+    ecc_archive_whole(archive, &quic->probe, 0, most);
+    ecc_archive_whole(archive, &quic->probe_end, 0, most);
+    ecc_archive_whole(archive, &quic->loss_time, 0, ECC_NEVER);
+    ecc_archive_whole(archive, &quic->first_sample, 0, ECC_NEVER);
+    ecc_archive_whole(archive, &quic->lost_since, 0, ECC_NEVER);
+    ecc_archive_byte(archive, &quic->n_probes, ECC_QUIC_PROBES);
+    move_ranges(archive, self, &quic->lost);
+    move_ranges(archive, self, &quic->numbers);
+    ecc_archive_whole(archive, &quic->largest_at, 0, self->now);
+    ecc_archive_byte(archive, &quic->n_recent, ECC_MAX_SACK_BLOCKS);
+    for (uint32_t k = 0; k < quic->n_recent && archive->ret == 0; k++) {
+        ECC_ARCHIVE_MOVE(archive, quic->recent[k]);
+    }
+    ecc_archive_require(archive,
+        archive->ret == 0
+            && ecc_quic_verify(quic, &self->transports[index], self->now, ecc_cut_has_sender(self, index),
+                   ecc_cut_has_receiver(self, index))
+                == 0);
 }
 
 static void
@@ -224,7 +296,7 @@ move_counters(ecc_archive_t *archive, const ecc_engine_t *self, uint32_t index)
     ecc_archive_int(archive, &flow->last_size, 0, ECC_MAX_PACKET_SIZE + ECC_MAX_HEADER_BYTES);
     ecc_archive_int(
         archive, &flow->full_size, spec->packet_size, flow->draws_sizes ? spec->packet_size_max : spec->packet_size);
-    ecc_archive_byte(archive, &flow->n_timeouts, ECC_MAX_BACKOFFS);
+    ecc_archive_byte(archive, &flow->n_timeouts, flow->has_quic ? ECC_MAX_PROBE_BACKOFFS : ECC_MAX_BACKOFFS);
     ecc_archive_byte(archive, &limited_by, ECC_LIMIT_PACER);
     flow->limited_by = limited_by & 3u;
     ecc_archive_byte(archive, &flow->n_zero_waits, ECC_MAX_ZERO_WAITS - 1);
@@ -315,6 +387,12 @@ ecc_saved_flows_move(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     if (flow->has_rack && archive->ret == 0) {
         move_rack(archive, self, index);
     }
+    if (flow->has_quic && archive->ret == 0) {
+        move_quic(archive, self, index);
+    }
+    if (flow->paces && archive->ret == 0) {
+        move_pacer(archive, self, index);
+    }
     if (flow->uses_prr && archive->ret == 0) {
         move_prr(archive, &self->prrs[index], &self->transports[index]);
     }
@@ -326,5 +404,31 @@ ecc_saved_flows_move(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
         flow->spec->impairment > 0 ? &self->receivers[index].channel : NULL);
     if (ecc_archive_reads(archive) && flow->immediate_ack) {
         count_immediate_acks(self, index);
+    }
+}
+
+/* S-224: the flow of a monitor must be the same, and the RTTs are those of the interval so far. */
+void
+ecc_saved_flows_move_monitor(ecc_archive_t *archive, ecc_engine_t *self, ecc_monitor_t *monitor)
+{
+    const ecc_flow_state_t *flow = &self->flows[monitor->flow];
+    uint32_t index = monitor->flow;
+    void *block = monitor->rtts;
+    uint32_t n;
+
+    ecc_archive_index(archive, &index, self->n_flows);
+    ecc_archive_require(archive, index == monitor->flow);
+    ecc_archive_whole(archive, &monitor->since, 0, self->now);
+    ecc_archive_whole(archive, &monitor->sent, 0, flow->sent);
+    ecc_archive_whole(archive, &monitor->delivered, 0, flow->expected - flow->lost);
+    ecc_archive_whole(archive, &monitor->lost, 0, flow->lost);
+    n = ecc_archive_count(archive, monitor->n_rtts, sizeof(double));
+    ecc_archive_make_room(archive, &self->memory, sizeof(double), n, &monitor->room, &block);
+    monitor->rtts = block;
+    for (uint32_t k = 0; k < n && archive->ret == 0; k++) {
+        ecc_archive_real(archive, &monitor->rtts[k]);
+    }
+    if (ecc_archive_reads(archive)) {
+        monitor->n_rtts = n;
     }
 }

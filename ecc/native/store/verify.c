@@ -12,6 +12,8 @@
 #include "link/pause.h"
 #include "link/scheduler.h"
 #include "host/alarms.h"
+#include "host/monitor.h"
+#include "host/quic.h"
 #include "host/rack.h"
 #include "host/receiver.h"
 #include "host/sender.h"
@@ -153,8 +155,14 @@ ecc_verify_engine(const ecc_engine_t *self)
                     == 0;
             valid = valid
                 && (!flow->has_rack || !ecc_cut_has_sender(self, i)
-                    || ecc_rack_verify(&self->racks[i], &self->transports[i], self->now) == 0);
+                    || ecc_rack_verify(self, i, ecc_cut_has_receiver(self, i)) == 0);
+            valid = valid
+                && (!flow->has_quic
+                    || ecc_quic_verify(&self->quics[i], &self->transports[i], self->now, ecc_cut_has_sender(self, i),
+                           ecc_cut_has_receiver(self, i))
+                        == 0);
         }
     }
+    valid = valid && ecc_monitor_verify(self) == 0;
     return valid && n_packets == self->packets.n_used && self->sacks.n_used <= n_packets ? 0 : ECC_ERR_BROKEN;
 }

@@ -9,7 +9,7 @@
  *
  *   14       Ethernet, without its checksum
  *   20       IPv4: flow f sends from 10.0.0.0 + f to 10.128.0.0 + f, its ACKs the other way; ECN bits; checksum
- *   0 or 20  TCP, if the flow has a transport or its header is an option, else protocol 253; then options
+ *   0 or 20  TCP, if the flow has a transport of TCP or its header is an option, else protocol 253; then options
  *   ...      the congestion header, unless it is an option, or in fields of the IP header itself
  *   52       the shim: "ecc" and its version, flow, hop, bytes of data, number of words (4 bytes each), then number of
  *            the frame, time, sent and offset (8 bytes each) ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.contract.records import named_variables
+from ecc.errors import NativeError
 from ecc.native import COUNTERS, Stats
+from ecc.native.engine import check_observations
 from ecc.native.guard import Guard, advancing
+from ecc.packet.actions import Target
 from ecc.packet.setup import Setup
 from ecc.packet.twin.events import Twin, build_twin
 from ecc.packet.twin.logged import LoggedTwin
@@ -75,6 +78,33 @@ class PythonEngine:
         finally:
             self._cpu_seconds += time.thread_time() - began
         return self._reason
+
+    @advancing
+    def act(self, actions: Sequence[Target], values: Sequence[float]) -> None:
+        """Perform actions on flows now, like `Engine.act`.
+
+        Parameters
+        ----------
+        actions : sequence of Target
+        values : sequence of float
+        """
+        try:
+            self._twin.act(actions, values)
+        except NativeError as error:
+            if "an action must be" not in str(error):
+                self._reason = "error"
+            raise
+
+    def observe(self, observations: NDArray[np.void]) -> None:
+        """Write the monitor intervals until now, and begin the next ones, like `Engine.observe`.
+
+        Parameters
+        ----------
+        observations : NDArray[void], shape (n_monitors,)
+            Dtype OBSERVATION; it is overwritten.
+        """
+        check_observations(observations, len(self._twin.monitors))
+        observations[:] = self._twin.observe()
 
     def stop(self) -> None:
         """Make a call of `advance` in another thread return after the current event, like `Engine.stop`."""

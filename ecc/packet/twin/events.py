@@ -29,8 +29,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.errors import NativeError
 from ecc.native import EVENT, FLOW, FLOW_ENV, FLOW_RESULT, LINK_ENV, LINK_RESULT, TRANSFER_RESULT, bin_edges, new_flows
+from ecc.packet.actions import Target
 from ecc.packet.recorded_fields import Word
 from ecc.packet.setup import Setup
+from ecc.packet.twin.monitors import Monitor
+from ecc.packet.twin.quic import QUIC, Quic, QuicIncoming
 from ecc.packet.twin.rack import Awaits, Rack
 from ecc.packet.twin.state import (
     BY_DATA,
@@ -110,7 +113,7 @@ class Twin:
     Parameters
     ----------
     links, flows, routes, seed, sample, n_samples, n_sampled, n_additional, templates, changes, impairments,
-    servers, opportunities, quanta, begun, under_way
+    delay_changes, writes, servers, opportunities, quanta, begun, under_way, monitors
         As for ecc.native.Engine; addresses in these tables are ignored.
     routers, ends : sequence of Agent
         One `Agent` for each router and each flow.
@@ -153,16 +156,21 @@ class Twin:
         template_ends: Sequence[Agent] = (),
         changes: NDArray[np.void] | None = None,
         impairments: NDArray[np.void] | None = None,
+        delay_changes: NDArray[np.void] | None = None,
+        writes: NDArray[np.void] | None = None,
         servers: NDArray[np.void] | None = None,
         opportunities: NDArray[np.int64] | None = None,
         quanta: NDArray[np.int64] | None = None,
         begun: NDArray[np.void] | None = None,
         under_way: NDArray[np.void] | None = None,
+        monitors: Sequence[int] = (),
     ) -> None:
         self.seed = seed
         self.begun_rtts = [] if begun is None else begun["rtt"].tolist()
         self.under_way = [] if under_way is None else [Record.of(row) for row in under_way]
         self.impairments = [] if impairments is None else [Record.of(row) for row in impairments]
+        self.writes = [] if writes is None else writes.tolist()
+        self.delay_changes = [] if delay_changes is None else delay_changes.tolist()
         self.now = self.serial = self.events = self.data_packets = self.in_flight = self.digest = 0
         self.begun = self.must_stop = False
         self.heap: list[tuple[int, Kind, int, int, Packet | None]] = []
@@ -216,6 +224,9 @@ class Twin:
             flow.begun_state = None if agent.begun_state is None else Record.of(agent.begun_state)
             self.set_timer(Kind.START, k, config.start)
         self.n_flows = len(flows)  # larger numbers are transfers
+        self.monitors = [Monitor(self.flows[k]) for k in monitors]
+        for monitor in self.monitors:
+            monitor.flow.monitor = monitor
         self.templates: list[Template] = []
         for row, agent in zip(new_flows(0) if templates is None else templates, template_ends, strict=True):
             fields = {name: row[name].item() for name in row.dtype.names or ()}
@@ -230,7 +241,11 @@ class Twin:
         ]
 
     def new_channel(self, number: int, stream: int) -> Channel | None:
-        return Channel(self.impairments[number - 1], Random(self.seed, stream)) if number > 0 else None
+        if number == 0:
+            return None
+        config = self.impairments[number - 1]
+        delays = self.delay_changes[config.first_delay : config.first_delay + config.n_delays]
+        return Channel(config, Random(self.seed, stream), delays)
 
     def new_flow(
         self,
@@ -243,7 +258,8 @@ class Twin:
         random, sizes = Random(self.seed, 2**32 + number), Random(self.seed, 2**33 + number)
         channel = self.new_channel(config.impairment, 2**35 + number)
         receiver = Receiver(config.reordering_threshold or (3 if is_reordered(routes) else 1))
-        outgoing = (Rack if config.transport == RACK else Outgoing)(config) if config.transport else None
+        sender = {RACK: Rack, QUIC: Quic}.get(config.transport, Outgoing)
+        outgoing = sender(config) if config.transport else None
         flow = TwinFlow(
             number,
             config,
@@ -259,8 +275,10 @@ class Twin:
             Random(self.seed, 2**36 + number),
             receiver,
             outgoing,
-            Incoming(reports_duplicates=config.transport == RACK),
+            QuicIncoming() if config.transport == QUIC else Incoming(reports_duplicates=config.transport == RACK),
         )
+        flow.writes = self.writes[config.first_write : config.first_write + config.n_writes]
+        flow.pacing_credit = float(config.pacing_burst)
         flow.draw_size()
         if config.phase_jitter:
             flow.phase = Phase(Random(self.seed, 2**38 + number))
@@ -295,6 +313,8 @@ class Twin:
             for router in self.routers:
                 self.start_router(router)
             self.place_all()
+            for monitor in self.monitors:
+                monitor.begin(self.now)
         while not self.needs_input and self.heap and self.heap[0][0] <= end:
             time, kind, entity, _, packet = self.heap[0]
             if packet is None and self.timers.get((kind, entity)) != time:
@@ -316,6 +336,40 @@ class Twin:
         self.now = end
         pending = any(packet is not None or self.timers.get((k, e)) == t for t, k, e, _, packet in self.heap)
         return "until" if pending else "idle"
+
+    def act(self, actions: Sequence[Target], values: Sequence[float]) -> None:
+        """Perform actions on flows now: all of them, or none if one is refused (S-223).
+
+        Parameters
+        ----------
+        actions : sequence of Target
+        values : sequence of float
+            Rates [bit/s], windows [bytes] or values of words; nan: no action.
+        """
+        performed = [(target, value) for target, value in zip(actions, values, strict=True) if not math.isnan(value)]
+        for target, value in performed:
+            if not self.flows[target.flow].active:
+                text = "an action must be for a flow that has started and not ended, and set its rate, window or a word"
+                raise NativeError(f"{text}, got {value:.12g} (flow {target.flow})")
+        for target, value in performed:
+            flow = self.flows[target.flow]
+            if target.name == "rate":
+                flow.rate = value
+            elif target.name == "window":
+                flow.window = value
+                if value == 0.0 and flow.limited_by == BY_WINDOW:
+                    flow.limited_by = BY_PACER
+            else:
+                setattr(flow.state, target.name, value)
+                continue
+            self.try_send(flow)
+
+    def observe(self) -> list[tuple[float, ...]]:
+        """Return the monitor intervals until now in the order of OBSERVATION, and begin the next ones (S-225)."""
+        rows = [monitor.read(self.now, self.env_of(monitor.flow)) for monitor in self.monitors]
+        for monitor in self.monitors:
+            monitor.begin(self.now)
+        return rows
 
     def add(self, transfers: NDArray[np.void], more: bool) -> None:
         """Add the next transfers.
@@ -764,7 +818,7 @@ class Twin:
 
     def send(self, flow: TwinFlow) -> None:
         segment, due = flow.next(self.now)
-        if flow.config.write_size == 0 or (due == self.now and flow.may_leave(segment)):  # else it has grown (S-162)
+        if not flow.has_writes or (due == self.now and flow.may_leave(segment)):  # else it has grown (S-162)
             self.emit(flow, segment)
         self.try_send(flow, released=True)
 
@@ -828,6 +882,11 @@ class Twin:
                 flow.limited_by = flow.limit(segment)
                 self.set_timer(Kind.SEND, flow.number, None)
                 return
+            wait = flow.pacing_wait(segment.size, self.now) if written == self.now else 0
+            if wait > 0:
+                flow.limited_by = BY_WINDOW if flow.fills_window(segment, self.now) else BY_DATA
+                self.set_timer(Kind.SEND, flow.number, min(NEVER, self.now + wait))
+                return
             limited_by = BY_DATA if written > self.now else BY_PACER
             waits = flow.rate > 0.0 or not released or written > self.now
             if flow.phase and waits and self.has_phase(flow, flow.phase, segment):
@@ -860,7 +919,7 @@ class Twin:
             self.call_flow(flow, "on_restart")
         packet = Packet(flow, segment.size, segment.begin, self.now, self.new_headers(), flow.forward, flow.sender_base)
         if flow.config.ecn:
-            if flow.config.ecn != CLASSIC or not segment.is_retransmitted:
+            if not flow.echoes_marks or not segment.is_retransmitted:
                 packet.codepoint = ECT_1 if flow.config.ecn == SCALABLE else ECT_0
             if flow.echo.owes_answer and not segment.is_retransmitted:
                 packet.ecn, flow.echo.owes_answer, flow.echo.answered = 1, False, packet.offset
@@ -871,11 +930,15 @@ class Twin:
             flow.phase.sent()
         self.call_flow(flow, "on_send", packet, int(segment.is_retransmitted))
         stream = flow.outgoing
-        if stream and (flow.in_flight == 0 or stream.restarts_with(segment)):
+        if isinstance(stream, Quic):
+            packet.number, flow.timer_start = stream.next_number, self.now
+        elif stream and (flow.in_flight == 0 or stream.restarts_with(segment)):
             self.start_timer(flow)
         elif flow.in_flight == 0:
             flow.timer_start = self.now
         flow.sent += packet.size
+        if flow.config.pacing_gain > 0.0:
+            flow.pacing_credit -= packet.size
         if stream:
             self.inform(flow)
             stream.count_prr(packet.size)
@@ -885,6 +948,7 @@ class Twin:
             flow.expected += packet.size
         if segment.rule == Rule.NEW:
             self.await_probe(flow)
+        self.await_packets(flow)
         flow.draw_size()
         if (Kind.TIMEOUT, flow.number) not in self.timers:
             self.set_timer(Kind.TIMEOUT, flow.number, self.now + flow.timeout(self.now))
@@ -907,6 +971,7 @@ class Twin:
         if flow.config.ecn:
             if (
                 flow.config.ecn != CLASSIC
+                and not isinstance(flow.outgoing, Quic)
                 and flow.echo.was_marked != (packet.codepoint == CE)
                 and flow.receiver.delayed
             ):
@@ -916,6 +981,8 @@ class Twin:
         delivered, may_delay = packet.size, True
         if flow.outgoing:
             delivered, may_delay = flow.incoming.receive_data(packet.offset, packet.offset + packet.size)
+        if isinstance(flow.incoming, QuicIncoming):
+            may_delay = flow.incoming.receive_number(packet.number, self.now) and packet.codepoint != CE
         flow.received += delivered
         self.data_packets += 1
         if flow.subsequent and flow.received >= flow.config.size and not self.subsequent_is_due(flow):
@@ -973,8 +1040,10 @@ class Twin:
         packet.front, packet.missing = receiver.front, receiver.missing
         if flow.outgoing:
             packet.front, packet.sacks = flow.incoming.rcv_nxt, flow.incoming.sacks
+        if isinstance(flow.incoming, QuicIncoming):
+            packet.sacks, packet.ack_delay = flow.incoming.reported, flow.incoming.ack_delay(self.now)
         if flow.config.ecn:
-            if flow.config.ecn == CLASSIC:
+            if flow.echoes_marks:
                 packet.codepoint, packet.ecn = NOT_ECT, int(flow.echo.has_marks)
             else:
                 packet.codepoint = ECT_1 if flow.config.ecn == SCALABLE else ECT_0
@@ -1008,7 +1077,7 @@ class Twin:
             self.finish_if_done(flow)
             self.try_send(flow)
             return
-        if not packet.is_trimmed:
+        if not packet.is_trimmed and not isinstance(flow.outgoing, Quic):
             self.measure(flow, self.now - packet.sent)
         (self.acknowledge_reliable if flow.outgoing else self.acknowledge)(flow, packet)
         if flow.active:
@@ -1021,6 +1090,8 @@ class Twin:
                 stream = flow.outgoing
                 if stream and flow.config.uses_prr == 2 and marked > 0 and flow.window < window:
                     stream.reduce_for_marks(flow.window, flow.acked, stream.newly_delivered, stream.finds_loss)
+                if isinstance(stream, Quic) and flow.ece:
+                    stream.begin_recovery()
             if 0 <= flow.config.size <= flow.delivered:
                 flow.completed = True
                 self.stop(flow)
@@ -1028,15 +1099,19 @@ class Twin:
         else:
             self.finish_if_done(flow)
 
-    def measure(self, flow: TwinFlow, time: int) -> None:
-        """Update the estimates with a measured RTT (S-47, S-81)."""
+    def measure(self, flow: TwinFlow, time: int, ack_delay: int = 0) -> None:
+        """Update the estimates with a measured RTT (S-47, S-81, S-216)."""
         first = flow.srtt == 0.0
         flow.rtt = to_seconds(time)
+        is_plausible = time >= to_ps(min(flow.min_rtt, flow.rtt)) + ack_delay
+        sample = flow.rtt - to_seconds(ack_delay) if is_plausible else flow.rtt
         if flow.outgoing:
             var = flow.outgoing.rttvar
-            flow.outgoing.rttvar = flow.rtt / 2.0 if first else var + (abs(flow.srtt - flow.rtt) - var) / 4.0
-        flow.srtt = flow.rtt if first else flow.srtt + (flow.rtt - flow.srtt) / 8.0
+            flow.outgoing.rttvar = flow.rtt / 2.0 if first else var + (abs(flow.srtt - sample) - var) / 4.0
+        flow.srtt = flow.rtt if first else flow.srtt + (sample - flow.srtt) / 8.0
         flow.min_rtt = flow.rtt if first else min(flow.min_rtt, flow.rtt)
+        if flow.monitor:
+            flow.monitor.rtts.append(flow.rtt)
         flow.rtt_sum += flow.rtt
         flow.rtt_peak = max(flow.rtt_peak, flow.rtt)
         flow.n_rtts += 1
@@ -1057,6 +1132,9 @@ class Twin:
     def acknowledge_reliable(self, flow: TwinFlow, packet: Packet) -> None:
         """Account for the data that an ACK of a reliable flow acknowledges (S-82 to S-86)."""
         assert flow.outgoing is not None
+        if isinstance(flow.outgoing, Quic):
+            self.acknowledge_packets(flow, flow.outgoing, packet)
+            return
         self.inform(flow, packet.sent)
         flow.acked, begins_recovery, starts = flow.outgoing.receive_ack(packet.front, packet.sacks, packet.size)
         flow.expected += flow.acked
@@ -1068,6 +1146,68 @@ class Twin:
             self.await_probe(flow)
         stream = flow.outgoing
         self.respond(flow, begins_recovery, flow.acked, stream.newly_delivered, stream.finds_loss)
+
+    def acknowledge_packets(self, flow: TwinFlow, stream: Quic, ack: Packet) -> None:
+        """Account for the packets that an ACK of a sender of type 4 acknowledges (S-216, S-217)."""
+        numbers, largest = stream.newly_acked(ack.sacks), ack.sacks[0][1] - 1
+        begins = False
+        flow.acked = 0
+        stream.recovered = stream.is_persistent = False
+        if numbers:
+            if numbers[-1] == largest:
+                stream.first_sample = min(stream.first_sample, self.now)
+                delay = min(ack.ack_delay, flow.config.ack_wait)
+                self.measure(flow, self.now - stream.packets[largest].sent, delay)
+            self.inform(flow)
+            growth, begins = stream.acknowledge(numbers, largest)
+            flow.expected += growth
+            flow.acked, flow.n_timeouts = stream.reported, 0
+        if flow.active or flow.number < self.n_flows:
+            self.await_packets(flow)
+        self.respond_to_losses(flow, stream, begins)
+
+    def respond_to_losses(self, flow: TwinFlow, stream: Quic, begins: bool) -> None:
+        """Call the hook if a recovery begins or congestion is persistent (S-218, S-220)."""
+        if not stream.is_persistent:
+            self.respond(flow, begins)
+            return
+        stream.recovering = not begins
+        flow.min_rtt = flow.rtt
+        if flow.active:
+            self.call_flow(flow, "on_loss", kind=1)
+        stream.recovering = False
+
+    def deadline(self, flow: TwinFlow, stream: Quic) -> int:
+        """Return the time of the next TIMEOUT of a sender of type 4 (S-219)."""
+        if stream.loss_time < NEVER or not stream.packets:
+            return stream.loss_time
+        return min(NEVER, flow.timer_start + flow.timeout(self.now))
+
+    def await_packets(self, flow: TwinFlow) -> None:
+        """TIMEOUT of a sender of type 4 is pending at its deadline or earlier (S-219)."""
+        if isinstance(flow.outgoing, Quic):
+            deadline = self.deadline(flow, flow.outgoing)
+            if self.timers.get((Kind.TIMEOUT, flow.number), NEVER) > deadline:
+                self.set_timer(Kind.TIMEOUT, flow.number, max(self.now, deadline))
+
+    def time_out_packets(self, flow: TwinFlow, stream: Quic) -> None:
+        """TIMEOUT of a sender of type 4 (S-219)."""
+        deadline, begins = self.deadline(flow, stream), False
+        if not flow.active or deadline >= NEVER:
+            return
+        if deadline > self.now:
+            self.set_timer(Kind.TIMEOUT, flow.number, deadline)
+            return
+        self.inform(flow)
+        stream.is_persistent = False
+        if stream.loss_time < NEVER:
+            begins = stream.find_losses()
+        else:
+            flow.n_timeouts += 1
+            stream.request_probes()
+        self.await_packets(flow)
+        self.respond_to_losses(flow, stream, begins)
+        self.try_send(flow)
 
     def respond(
         self, flow: TwinFlow, begins: bool, acked: int = 0, delivered: int = 0, finds_loss: bool = False
@@ -1082,7 +1222,10 @@ class Twin:
             flow.outgoing.update_prr(flow.window, acked, delivered, finds_loss)
 
     def inform(self, flow: TwinFlow, sent: int = 0) -> None:
-        """Pass the clock, RTTs and timeouts to a sender of type 3; `sent`: when the acknowledged packet was sent."""
+        """Pass the clock, RTTs and timeouts to a sender; `sent`: when the acknowledged packet was sent (type 3)."""
+        if isinstance(flow.outgoing, Quic):
+            quic = flow.outgoing
+            quic.now, quic.rtt, quic.srtt = self.now, flow.rtt, flow.srtt
         if isinstance(flow.outgoing, Rack):
             stream = flow.outgoing
             stream.now, stream.echo, stream.srtt, stream.min_rtt = self.now, sent, flow.srtt, flow.min_rtt
@@ -1128,6 +1271,9 @@ class Twin:
             self.finish_if_done(flow)
 
     def check_timeout(self, flow: TwinFlow) -> None:
+        if isinstance(flow.outgoing, Quic):
+            self.time_out_packets(flow, flow.outgoing)
+            return
         deadline = flow.timer_start + flow.timeout(self.now)
         if flow.in_flight == 0 or (flow.outgoing and not flow.active):
             return
@@ -1259,7 +1405,7 @@ class Twin:
         marked = flow.newly_marked if name == "on_ack" else 0
         if packet and name == "on_receive" and packet.codepoint == CE:
             marked = packet.size
-        if stream and name == "on_loss":
+        if stream and name == "on_loss" and not isinstance(stream, Quic):
             in_flight = (stream.snd_nxt if kind == 1 else stream.flight_end) - stream.snd_una
         return Record(
             FLOW_ENV,
@@ -1296,11 +1442,12 @@ class Twin:
                 "limited_by": flow.limited_by,
                 "idle": to_seconds(self.now - flow.last_time) if name == "on_restart" else 0.0,
                 "rto": to_seconds(flow.timeout(self.now)) if name == "on_restart" else 0.0,
+                "transport": flow.config.transport,
             },
         )
 
     def unsent(self, flow: TwinFlow) -> int:
-        has_end = flow.config.size >= 0 or flow.config.write_size > 0
+        has_end = flow.config.size >= 0 or flow.has_writes
         return flow.written(self.now) - flow.taken if has_end else NO_END
 
     def invoke(
@@ -1439,7 +1586,9 @@ class Twin:
         retransmitted = max(0, f.sent - f.config.size) if f.config.size >= 0 else 0
         retransmitted = f.sent - f.outgoing.snd_nxt if f.outgoing else retransmitted
         counts = (f.sent, f.received, f.delivered, f.lost, retransmitted, f.receiver.acks_lost, f.echo.marked)
-        idle = f.config.access_delay + f.config.ack_delay + sum(link.config.delay for link in [*f.forward, *f.reverse])
+        links = [*f.forward, *f.reverse]
+        idle = f.config.access_delay + f.config.ack_delay + sum(link.config.delay for link in links)
+        idle += sum(link.channel.additional(0) for link in links if link.channel)
         return (f.finish, f.completed, *counts, f.rate, f.window, f.srtt, f.min_rtt, idle)
 
     @property
@@ -1495,6 +1644,8 @@ def build_twin(setup: Setup, kind: type[Twin] = Twin, **options: Any) -> Twin:
         template_ends=agents["flows"][n:],
         changes=setup.changes,
         impairments=setup.impairments,
+        delay_changes=setup.delay_changes,
+        writes=setup.writes,
         servers=setup.servers,
         opportunities=setup.opportunities,
         quanta=setup.quanta,

@@ -18,7 +18,8 @@ A log has packets, ACKs, losses and metrics, from which all fields of `env` foll
     in_flight  bytes_in_flight, or bytes sent and neither acknowledged nor lost; at a loss: the value before it
     recovering from the start of a recovery to the next state in the log; or while ACKs are for packets sent before it
     unsent     0 while the log reports that the application limits the sender; otherwise there is always more to send
-    limited_by the window, unless the log reports that the application limits the sender
+    limited_by the window, unless the log reports that the application limits the sender; in a log that never reports
+               it, the window if it had no room for a packet before the ACK
     marked     increase of the CE count of the ACKs, in full packets
 
 The header that an ACK returns is that of the packet with the highest number that it acknowledges first. A log can also
@@ -33,6 +34,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ecc.formats.qlog import Event
+from ecc.packet.twin.log_order import in_causal_order
 from ecc.packet.twin.state import BY_DATA, BY_WINDOW, NO_END, to_seconds
 
 __all__ = ["Call", "hook_calls"]
@@ -41,6 +43,8 @@ Key = tuple[str, int]
 """Packet number space and number of a packet."""
 Corrections = Callable[["Call"], Mapping[str, float]]
 LOSSES = ("packet_lost", "packets_lost")
+APPLICATION_LIMITED = ("application_limited", "app_limited")
+"""Names of the state of a sender that its application limits."""
 SOON = 10**9
 """ps; events that are later than an ACK by more than this do not belong to it."""
 ACCUMULATED = ("in_flight", "delivered", "lost", "unsent")
@@ -83,6 +87,7 @@ def hook_calls(events: Sequence[Event], packet_size: int, corrected: Corrections
     ValueError
         If the number of a packet is not larger than the previous number in its space.
     """
+    events = in_causal_order(events)
     sender = _Sender(events, packet_size, corrected or (lambda call: call.event.seen.get(call.hook, {})))
     for group in _groups(events):
         yield from sender.take(group)
@@ -133,6 +138,13 @@ def _is_response(event: Event) -> bool:
     return _is_recovery(event) or (event.name == "congestion_state_updated" and _is_timeout(event))
 
 
+def _is_about_limits(event: Event) -> bool:
+    """Return whether an event reports whether the application limits the sender."""
+    if event.name == "congestion_state_updated":
+        return event.data["new"] in APPLICATION_LIMITED
+    return event.name == "app_limited_updated" or (event.name == "metrics_updated" and "app_limited" in event.data)
+
+
 class _Space:
     """Packets of a number space in flight, and lost packets: number -> (size, time of sending [ps])."""
 
@@ -158,6 +170,7 @@ class _Sender:
         self.spaces: dict[str, _Space] = {}
         self.metrics: dict[str, float] = {}
         self.has_states = any(_is_response(event) for event in events)
+        self.has_limits = any(_is_about_limits(event) for event in events)
         self.recovers = self.started = False
         self.recovery_began = -1
         self.rtt = self.srtt = self.min_rtt = 0.0
@@ -186,7 +199,7 @@ class _Sender:
             self.limit(event.data["limited"])
         elif event.name == "congestion_state_updated":
             self.recovers = _is_recovery(event)
-            self.limit(event.data["new"] in ("application_limited", "app_limited"))
+            self.limit(event.data["new"] in APPLICATION_LIMITED)
 
     def limit(self, is_limited: bool) -> None:
         self.unsent = 0 if is_limited else NO_END
@@ -223,6 +236,7 @@ class _Sender:
             "limited_by": BY_WINDOW if self.unsent > 0 else BY_DATA,
             "idle": 0.0,
             "rto": 0.0,
+            "transport": 0,
         } | values
         call = Call(hook, event.time, env, packet, event)
         seen = dict(self.corrected(call))
@@ -261,6 +275,7 @@ class _Sender:
     def process(self, group: Sequence[Event]) -> Iterator[Call]:
         """Process an ACK, or losses that a timer detects, and yield the calls that follow."""
         first, before, recovered_before = group[0], self.in_flight, self.recovers
+        has_room = before + self.packet_size <= self.metrics.get("congestion_window", 0.0)
         arrived: list[tuple[Key, int]] = []
         acked, newest, newest_time = 0, None, -1
         if first.name == "packet_received":
@@ -281,7 +296,7 @@ class _Sender:
         for event in group:
             if event.name == "metrics_updated":
                 changes.update(event.data)
-        self.metrics.update(changes)
+        self.metrics.update({name: value for name, value in changes.items() if value == value})
         self.measure(changes, first.time, newest_time)
         self.in_flight = int(changes.get("bytes_in_flight", self.in_flight))
         if "app_limited" in changes:
@@ -306,12 +321,13 @@ class _Sender:
                     recovered=int(has_recovered),
                     marked=marked,
                     ece=int(marked > 0),
+                    **({} if self.has_limits else {"limited_by": BY_DATA if has_room else BY_WINDOW}),
                     packet_size=arrived[-1][1] if arrived else self.packet_size,
                 )
             )
         for call in calls:
             call.arrived, arrived = arrived, []
-            call.metrics, call.is_last = dict(self.metrics), call is calls[-1]
+            call.metrics, call.is_last = self.metrics | changes, call is calls[-1]
             yield call
 
     def at_loss(self, event: Event, kind: int, in_flight: int, recovering: bool) -> Call:

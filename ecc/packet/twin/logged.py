@@ -26,7 +26,7 @@ LARGE = 1e290
 UNLIMITED = 2**53
 """Unsent bytes of unlimited data: hooks test only whether it is positive. A double represents this number exactly."""
 STANDARD = ("min_rtt", "smoothed_rtt", "latest_rtt", "congestion_window", "bytes_in_flight", "pacing_rate")
-OMITTED = ("rate", "window", "size", "flow", "header_bytes", "now")
+OMITTED = ("rate", "window", "size", "flow", "header_bytes", "now", "transport")
 """Fields of `env` that a replay computes itself."""
 
 

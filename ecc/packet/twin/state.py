@@ -17,6 +17,7 @@ import numpy as np
 
 from ecc._support.arguments import shown
 from ecc.contract.env import Hook
+from ecc.packet.twin.quic import Quic
 from ecc.packet.twin.transport import Incoming, Outgoing, Ranges, Rule, Segment
 
 __all__ = [
@@ -91,6 +92,7 @@ class Random:
 
 
 PHASE_PACKETS = 16  # duration of a phase
+PARETO = 2  # value of `jitter_law`: 1 is normal, 0 uniform
 AT_LINE_RATE = 1  # value of `phase_jitter`: 2 is always, 0 never
 
 
@@ -214,6 +216,8 @@ class Packet:
     control_size: int = 0  # bytes of a control packet (S-129) on links; its kind is in `offset`
     codepoint: int = NOT_ECT
     ecn: int = 0  # data: 1 with CWR; ACK: its report of marks (S-108, S-109)
+    number: int = 0  # packet number, with a transport of type 4
+    ack_delay: int = 0  # carried by an ACK, with a transport of type 4, ps
 
     @property
     def link(self) -> TwinLink:
@@ -305,11 +309,15 @@ class Server:
 class Channel:
     """A channel that loses, delays or reorders packets, as an impairment specifies (S-93 to S-97)."""
 
-    def __init__(self, config: Any, random: Random) -> None:
+    def __init__(self, config: Any, random: Random, delays: Sequence[tuple[int, int]]) -> None:
         self.config, self.random = config, random  # the fields of IMPAIRMENT
+        self.delays = delays  # (time, additional delay from then on) [ps]
         self.slots = Slots(config, random)
         self.free_at = self.last_out = 0  # ps
         self.until_spike = self.draw_until_spike()
+        self.is_bad = config.burst_kinds > 0 and self.random.next() < config.burst_begins / (
+            config.burst_begins + config.burst_ends
+        )
 
     def draw_until_spike(self) -> int:
         config = self.config
@@ -317,7 +325,39 @@ class Channel:
 
     def loses(self, is_ack: bool) -> bool:
         loss = self.config.ack_loss if is_ack else self.config.data_loss
-        return bool(loss > 0.0 and self.random.next() < loss)
+        is_lost = loss > 0.0 and self.random.next() < loss
+        if self.config.burst_kinds & (2 if is_ack else 1):
+            is_lost = self.is_in_burst() or is_lost
+        return bool(is_lost)
+
+    def is_in_burst(self) -> bool:
+        config = self.config
+        loss, change = (
+            (config.burst_bad_loss, config.burst_ends) if self.is_bad else (config.burst_good_loss, config.burst_begins)
+        )
+        is_lost = self.random.next() < loss
+        if self.random.next() < change:
+            self.is_bad = not self.is_bad
+        return bool(is_lost)
+
+    def additional(self, now: int) -> int:
+        """Return the delay that scheduled changes add for packets that enter the channel now [ps]."""
+        return max(((time, delay) for time, delay in self.delays if time <= now), default=(0, 0))[1]
+
+    def min_delay(self, now: int) -> int:
+        """Return the minimum delay that the impairment adds now [ps]."""
+        config = self.config
+        pareto = math.floor(config.jitter_scale + 0.5) if config.jitter_law == PARETO else 0
+        return int(config.spike_between + config.jitter_lo + pareto + self.additional(now))
+
+    def draw_jitter(self) -> int:
+        config, logarithm = self.config, math.log1p(-self.random.next())
+        if config.jitter_law == PARETO:
+            delay = config.jitter_scale * (1.0 + math.expm1(-config.jitter_spread * logarithm))
+        else:
+            normal = math.sqrt(-2.0 * logarithm) * math.cos(2.0 * math.pi * self.random.next())
+            delay = config.jitter_scale + config.jitter_spread * normal
+        return min(NEVER, math.floor(delay + 0.5)) if delay > 0.0 else 0
 
     def out(self, now: int, delay: int, size: int) -> int:
         """Return the time at which a packet sent now reaches the end of the channel [ps]."""
@@ -329,9 +369,11 @@ class Channel:
                 service = self.random.between(config.spike_lo, config.spike_hi)
                 self.until_spike = self.draw_until_spike()
             out = self.free_at = min(NEVER, max(out, self.free_at) + service)
-        out += delay
+        out += delay + self.additional(now)
         if config.jitter_hi > 0:
             out += self.random.between(config.jitter_lo, config.jitter_hi)
+        if config.jitter_law:
+            out += self.draw_jitter()
         self.last_out = min(NEVER, out if config.reorders else max(out, self.last_out))
         return self.last_out
 
@@ -649,9 +691,13 @@ class Echo:
 
         The ACK acknowledges `acked` new bytes, and all data below `front`.
         """
-        if ack.flow.config.ecn != CLASSIC:
+        if not ack.flow.echoes_marks:
             marked = max(0, ack.ecn - self.known)
             self.known += marked
+            if isinstance(ack.flow.outgoing, Quic) and ack.flow.config.ecn == CLASSIC:
+                stream = ack.flow.outgoing
+                is_event = marked > 0 and not stream.recovering and not stream.is_persistent
+                return marked if is_event else 0, int(is_event)
             return marked, 0
         if not (ack.ecn and acked > 0 and not self.owes_answer and front > self.answered):
             return 0, ack.ecn
@@ -677,6 +723,7 @@ class TwinFlow:
     receiver: Receiver
     outgoing: Outgoing | None  # None: not a reliable flow
     incoming: Incoming
+    writes: Sequence[tuple[int, int]] = ()  # an application's: time after the start [ps], bytes up to then
     full_size: int = 0  # size of the next packet after the opening
     started: bool = False
     active: bool = False
@@ -695,6 +742,8 @@ class TwinFlow:
     last_time: int = 0  # time of the last packet sent, ps
     last_size: int = 0  # size of the last packet with header_bytes; 0 before the first
     timer_start: int = 0  # start of the retransmission timer, ps
+    pacing_credit: float = 0.0  # bytes that a paced window may send at once
+    pacing_at: int = 0  # time of the last update of pacing_credit, ps
     n_timeouts: int = 0  # since the last ACK
     limited_by: int = BY_DATA  # reason for which the last TRY-SEND stopped (S-176)
     n_zero_waits: int = 0  # consecutive TIMERs that on_timer requested in less than 1 ps
@@ -713,6 +762,7 @@ class TwinFlow:
     subsequent: Sequence[dict[str, int]] = ()  # transfers that follow it, in order
     phase: Phase | None = None  # random phase of its packets
     begun_state: Any = None  # record for its on_start if it has begun before time 0
+    monitor: Any = None  # its Monitor, if it is observed
 
     @property
     def forward(self) -> Sequence[TwinLink]:
@@ -741,6 +791,11 @@ class TwinFlow:
         )
 
     @property
+    def echoes_marks(self) -> bool:
+        """True if its receiver reports marks as in RFC 3168; the reports of QUIC are counts (S-221)."""
+        return bool(self.config.ecn == CLASSIC and not isinstance(self.outgoing, Quic))
+
+    @property
     def is_watched(self) -> bool:
         """True if the arrival of a packet at the receiver is an event (S-32)."""
         return (
@@ -766,8 +821,10 @@ class TwinFlow:
     def written(self, now: int) -> int:
         """Return the bytes that the application has written (S-161)."""
         size = self.config.size if self.config.size >= 0 else NO_END
-        if self.config.write_size == 0:
+        if not self.has_writes:
             return size
+        if self.writes:
+            return min(size, max((total for time, total in self.writes if self.config.start + time <= now), default=0))
         n = max(0, now - self.config.start) // self.config.write_period + 1
         return min(size, int(self.config.write_size * n))
 
@@ -786,11 +843,22 @@ class TwinFlow:
     def next(self, now: int) -> tuple[Segment, int]:
         """Return the next segment, and the time at which its data is available (S-162)."""
         segment = self.next_of(self.written(now))
-        if segment.size > 0 or self.config.write_size == 0:
+        if segment.size > 0 or not self.has_writes:
             return segment, now
-        start, period = self.config.start, self.config.write_period
-        due = min(NEVER, start + ((now - start) // period + 1) * period)
+        due = self.next_write(now)
         return self.next_of(self.written(due)), due
+
+    @property
+    def has_writes(self) -> bool:
+        """Whether the application writes over time."""
+        return self.config.write_size > 0 or bool(self.writes)
+
+    def next_write(self, now: int) -> int:
+        """Return the time of the next write, NEVER if there is none."""
+        start, period = self.config.start, self.config.write_period
+        if self.writes:
+            return min(NEVER, min((start + time for time, _ in self.writes if start + time > now), default=NEVER))
+        return int(min(NEVER, start + ((now - start) // period + 1) * period))
 
     def may_leave(self, segment: Segment) -> bool:
         """Return whether a segment exists and the window and rate allow it, now or later (S-52.1)."""
@@ -800,6 +868,25 @@ class TwinFlow:
         if limited and self.outgoing and self.outgoing.reduces_proportionally:
             full = segment.size > self.outgoing.prr_credit
         return segment.size > 0 and not full and not self.window == self.rate == 0.0
+
+    def pacing_wait(self, size: int, now: int) -> int:
+        """Update the pacing credit; return the wait for the next segment of a paced window [ps] (S-222)."""
+        config = self.config
+        if config.pacing_gain == 0.0 or self.rate > 0.0:
+            return 0
+        rate = config.pacing_gain * self.window / self.srtt if self.srtt > 0.0 else 0.0
+        self.pacing_credit = min(
+            float(config.pacing_burst), self.pacing_credit + rate * to_seconds(now - self.pacing_at)
+        )
+        self.pacing_at = now
+        if rate == 0.0 or self.pacing_credit >= size:
+            return 0
+        return max(1, to_ps((size - self.pacing_credit) / rate))
+
+    def fills_window(self, segment: Segment, now: int) -> bool:
+        """Return whether a paced window would be full without its pacer (S-222)."""
+        unsent = self.written(now) - self.taken + (segment.size if segment.is_retransmitted else 0)
+        return self.outstanding + unsent + self.packet_size > self.window
 
     def limit(self, segment: Segment) -> int:
         """Return the reason for which no segment may leave (S-176)."""
@@ -830,7 +917,7 @@ class TwinFlow:
         for links, size in zip((self.forward, self.reverse), sizes, strict=True):
             times += [link.config.delay + transmission(size, link.advertised_capacity(now)) for link in links]
         channels = [c for c in (self.channel, *(link.channel for link in [*self.forward, *self.reverse])) if c]
-        times += [c.config.spike_between + c.config.jitter_lo for c in channels]
+        times += [c.min_delay(now) for c in channels]
         return min(NEVER, sum(times))
 
     @property
@@ -846,13 +933,18 @@ class TwinFlow:
     def timeout(self, now: int) -> int:
         config, measured = self.config, self.srtt > 0.0
         wait: int = to_ps(3.0 * (self.srtt if measured else to_seconds(self.first_rtt(now))))
-        if self.outgoing and measured:
+        if isinstance(self.outgoing, Quic) and measured:
+            self.outgoing.srtt = self.srtt
+            wait = self.outgoing.probe_timeout
+        elif self.outgoing and measured:
             spread = max(to_seconds(config.rto_granularity), 4.0 * self.outgoing.rttvar)
             wait = max(config.min_rto, to_ps(self.srtt + spread))
         elif self.outgoing:
             wait = max(config.min_rto, config.initial_rto, wait)
         else:
             wait = max(config.min_rto, wait)
+        if isinstance(self.outgoing, Quic):
+            return min(NEVER, wait << self.n_timeouts)
         return min(wait << min(self.n_timeouts, 6), max(MAX_TIMEOUT, wait))  # 64 s: six doublings at most
 
 

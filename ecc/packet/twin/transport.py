@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-__all__ = ["NEWRENO", "RACK", "SACK", "Incoming", "Outgoing", "Rule", "Segment"]
+__all__ = ["NEWRENO", "QUIC", "RACK", "SACK", "Incoming", "Outgoing", "Rule", "Segment"]
 
-NEWRENO, SACK, RACK = 1, 2, 3
+NEWRENO, SACK, RACK, QUIC = 1, 2, 3, 4
 DUP_THRESH = 3  # duplicate ACKs after which data counts as lost, if the flow has no threshold
 MAX_SACK_BLOCKS = 3  # ranges in an ACK
 
