@@ -302,7 +302,7 @@ class Cluster(Executor):
         try:
             self._probe(timeout)
             return self._distributed.Client(self._address, _loop(), timeout, set_as_default=False)
-        except Exception as error:  # of any kind: another program may answer at the address
+        except Exception as error:  # any exception: another program may answer at the address
             cause = _text(error) if str(error) else f"nothing within {timeout:g} s"
             raise WorkersLost(f"no scheduler answers at {self._address}: {cause}") from None
 

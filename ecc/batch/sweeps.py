@@ -13,18 +13,21 @@ from functools import partial
 from importlib import import_module
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.digests import digest, function_digest
 from ecc._support.files import checked_digest
 from ecc._support.interrupts import InterruptRecord
+from ecc._support.intervals import mean_with_interval
 from ecc._support.quantity import as_count
 from ecc._support.reports import ProgressCallback, Share
 from ecc._support.store import Store
 from ecc._support.workers import WorkersLost, in_workers
+from ecc.batch.table import SweepTable
 from ecc.errors import EccError, warn
 
 if TYPE_CHECKING:
@@ -40,8 +43,10 @@ __all__ = [
     "SweepInterrupted",
     "data_files",
     "names_data_file",
+    "EarlyEnd",
     "sweep",
     "sweep_means",
+    "swept",
     "unused_seed",
 ]
 
@@ -144,6 +149,43 @@ def sweep(
     >>> sweep(lambda a, b: a * b, {}, zipped={"a": [1, 2], "b": [3, 4]})["value"].values
     array([3., 8.])
     """
+    table, end = swept(function, grid, executor, store, progress, resumed, part, zipped, prepare=_prepare_datasets)
+    if end is not None:
+        raise end.kind(end.message, table.dataset())
+    return table.dataset()
+
+
+def _prepare_datasets() -> None:
+    import xarray  # noqa: F401, imported before the runs, as after Ctrl-C it would delay the end
+
+
+class EarlyEnd(NamedTuple):
+    """The reason for which a sweep lacks results: the exception that `sweep` raises, and its message."""
+
+    kind: type[SweepError | SweepInterrupted]
+    message: str
+
+
+def swept(
+    function: Callable[..., Mapping[str, float] | float],
+    grid: Mapping[str, Sequence[Any]],
+    executor: Executor | int | None = None,
+    store: str | Path | None = None,
+    progress: ProgressCallback | None = None,
+    resumed: Callable[[int, int], None] | None = None,
+    part: tuple[int, int] | None = None,
+    zipped: Mapping[str, Sequence[Any]] | None = None,
+    prepare: Callable[[], None] | None = None,
+) -> tuple[SweepTable, EarlyEnd | None]:
+    """Return the values of a function on every point of a grid as a table, and the reason if some are missing.
+
+    Parameters
+    ----------
+    function, grid, executor, store, progress, resumed, part, zipped
+        See `sweep`.
+    prepare : callable, optional
+        Called before the first point, when Ctrl-C already keeps the results.
+    """
     axes = _Axes.of(grid, zipped or {})
     first, step = (1, 1) if part is None else part
     if not 1 <= first <= step:
@@ -155,8 +197,8 @@ def sweep(
     failures: dict[int, str] = {}
     subject = "some metrics"
     try:
-        import xarray  # noqa: F401, imported now, as after Ctrl-C it would delay the end
-
+        if prepare is not None:
+            prepare()
         calls = [function.pinned(**point) for point in points] if hasattr(function, "pinned") else points
         if store is not None:
             stored = _PointStore(function, store)
@@ -186,18 +228,21 @@ def sweep(
     except (KeyboardInterrupt, WorkersLost) as error:
         missing = dict.fromkeys((k for k in mine if k not in done), "not run") | failures
         if len(missing) > len(failures):
-            dataset, how = _dataset(axes, len(points), done, missing), f"after {len(done)} of {len(mine)} points"
-            if isinstance(error, WorkersLost):
-                raise SweepError(f"ended {how}: {error}", dataset) from None
-            raise SweepInterrupted(f"interrupted {how}", dataset) from None
+            how = f"after {len(done)} of {len(mine)} points"
+            end = (
+                EarlyEnd(SweepError, f"ended {how}: {error}")
+                if isinstance(error, WorkersLost)
+                else EarlyEnd(SweepInterrupted, f"interrupted {how}")
+            )
+            return _table(axes, len(points), done, missing), end
     finally:
         if stored is not None:
             stored.close()
     if failures:
         first = min(failures)
         message = f"{subject} failed at {len(failures)} of {len(mine)} points, first at {_label(points[first])}"
-        raise SweepError(f"{message}: {failures[first]}", _dataset(axes, len(points), done, failures))
-    return _dataset(axes, len(points), done)
+        return _table(axes, len(points), done, failures), EarlyEnd(SweepError, f"{message}: {failures[first]}")
+    return _table(axes, len(points), done), None
 
 
 @dataclass(frozen=True)
@@ -235,10 +280,11 @@ class _Axes:
             for step in (steps if self.zipped else [{}])
         ]
 
-    def coordinates(self) -> dict[str, Any]:
-        """Return the coordinates of the dataset."""
+    def coordinates(self) -> dict[str, tuple[str, NDArray[Any]]]:
+        """Return the axis and the values of each coordinate of the result."""
         along = next(iter(self.zipped), "")
-        return self.grid | {name: (along, values) for name, values in self.zipped.items()}
+        axes = {name: (name, np.asarray(values)) for name, values in self.grid.items()}
+        return axes | {name: (along, np.asarray(values)) for name, values in self.zipped.items()}
 
 
 class _PointStore:
@@ -641,7 +687,6 @@ def sweep_means(dataset: Any, axis: str = "seed", confidence: float = 0.95) -> x
     (['utilization', 'utilization_interval', 'runs'], 5)
     """
     import xarray as xr
-    from scipy.special import stdtrit
 
     if not isinstance(dataset, xr.Dataset):
         raise TypeError(f"dataset must be a Dataset, as `sweep` returns it, got {shown(dataset)}")
@@ -657,30 +702,31 @@ def sweep_means(dataset: Any, axis: str = "seed", confidence: float = 0.95) -> x
     if is_ensemble:
         numeric = numeric.where(dataset["stopped"] == "completed")
     means: xr.Dataset = numeric.mean(axis, keep_attrs=True)
-    for name in numeric.data_vars:
-        counts = numeric[name].count(axis)
-        spread = numeric[name].std(axis, ddof=1) if numeric.sizes[axis] > 1 else numeric[name].mean(axis) * np.nan
-        quantile = stdtrit(np.maximum(counts.to_numpy() - 1, 1), 0.5 + 0.5 * confidence)
-        means[f"{name}{_INTERVAL}"] = (spread * quantile / np.sqrt(counts)).where(counts > 1)
-        if is_ensemble:
-            means[f"{name}{_INTERVAL}"].attrs = {"units": numeric[name].attrs.get("units", "")}
+    for name, series in numeric.data_vars.items():
+        half_widths = mean_with_interval(series.to_numpy(), series.get_axis_num(axis), confidence)[1]
+        means[f"{name}{_INTERVAL}"] = means[name].copy(data=half_widths)
+        means[f"{name}{_INTERVAL}"].attrs = {"units": series.attrs.get("units", "")} if is_ensemble else {}
     return means.assign(runs=(dataset["stopped"] == "completed").sum(axis)) if is_ensemble else means
 
 
-def unused_seed(dataset: xr.Dataset) -> bool:
+def unused_seed(results: SweepTable) -> bool:
     """Return True if a sweep over several seeds has the same metrics for all of them.
 
     Parameters
     ----------
-    dataset : Dataset
-        Result of `sweep` of `ScenarioRuns`.
+    results : SweepTable
+        Result of `swept` with `ScenarioRuns`.
     """
-    metrics = dataset.drop_vars(["error", "error_"], errors="ignore")
-    if metrics.sizes.get("seed", 0) < 2 or not metrics.data_vars:
+    if results.shape.get("seed", 0) < 2:
         return False
-    compared = metrics.count("seed").to_array() > 1
-    equal = (metrics.max("seed") == metrics.min("seed")).to_array()
-    return bool(compared.any() and (equal | ~compared).all())
+    axis, is_compared = results.axis("seed"), False
+    for values in results.numbers().values():
+        compared = (~np.isnan(values)).sum(axis) > 1
+        differs = np.fmax.reduce(values, axis) != np.fmin.reduce(values, axis)
+        if (differs & compared).any():
+            return False
+        is_compared |= bool(compared.any())
+    return is_compared
 
 
 def _set_value(tables: Any, path: str, value: Any) -> None:
@@ -819,22 +865,19 @@ def _label(point: Mapping[str, Any]) -> str:
     return json.dumps(point, sort_keys=True, default=_plain)
 
 
-def _dataset(
+def _table(
     axes: _Axes,
     count: int,
     done: Mapping[int, dict[str, float]],
     errors: Mapping[int, str] | None = None,
-) -> xr.Dataset:
-    import xarray as xr
-
-    dims = axes.shape()
+) -> SweepTable:
+    shape = axes.shape()
     names = dict.fromkeys(name for k in range(count) for name in done.get(k, ()))
     variables: dict[str, Any] = {
-        name: (list(dims), np.array([done.get(k, {}).get(name, np.nan) for k in range(count)]).reshape(*dims.values()))
+        name: np.array([done.get(k, {}).get(name, np.nan) for k in range(count)]).reshape(*shape.values())
         for name in names
     }
     if errors:
         free = "error" if "error" not in variables else "error_"
-        texts = np.array([errors.get(k, "") for k in range(count)])
-        variables[free] = (list(dims), texts.reshape(*dims.values()))
-    return xr.Dataset(variables, coords=axes.coordinates())
+        variables[free] = np.array([errors.get(k, "") for k in range(count)]).reshape(*shape.values())
+    return SweepTable(shape, axes.coordinates(), variables, {})

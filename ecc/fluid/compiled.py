@@ -241,7 +241,8 @@ def _representation(value: object) -> str | FunctionType | None:
     if isinstance(value, types.Type):
         return repr(value)
     definition = getattr(value, "_defn", None)  # attribute of an intrinsic
-    return definition if isinstance(definition, FunctionType) else None
+    version: str | None = getattr(definition, "version", None)
+    return version or (definition if isinstance(definition, FunctionType) else None)
 
 
 @functools.lru_cache

@@ -22,9 +22,10 @@ from ecc._support.arguments import check_arguments
 from ecc._support.quantity import Quantity
 from ecc._support.reports import ProgressCallback
 from ecc.fluid.dde.solver import DdeResult, solve_dde
-from ecc.fluid.member_runs import GeneratedMembers, MemberRun, batches
-from ecc.fluid.network.simulation import prepare, run_together, simulate
-from ecc.results.members import Interrupt, Members, Varied, collected, or_error
+from ecc.fluid.member_runs import Measures, MemberRun, MemberRunner, batches
+from ecc.fluid.network.simulation import simulate
+from ecc.results.members import Interrupt, Members, Varied, collected, or_error, seeds_of
+from ecc.results.metrics import get
 from ecc.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -34,18 +35,18 @@ if TYPE_CHECKING:
 
 __all__ = ["ensemble", "solve_ensemble"]
 
-_MAX_BATCH = 16
-"""Maximum number of members that a thread takes at once."""
-_MAX_GENERATED_BATCH = 256
-"""This number if a generated kernel may run them."""
 _OPTIONS = tuple(name for name in signature(simulate).parameters if name not in ("scenario", "progress", "sample"))
 
 
-@check_arguments(former={"workers": "executor"})
+@check_arguments(former={"workers": "executor", "over": "vary"})
 def ensemble(
     scenario: Scenario,
-    over: Mapping[str, Any],
+    vary: Mapping[str, Any] | None = None,
     *,
+    seeds: int | Sequence[int] | None = None,
+    metrics: Sequence[str] = (),
+    arguments: Mapping[str, Any] | None = None,
+    series: Sequence[str] | None = None,
     executor: Executor | int | None = None,
     progress: ProgressCallback | None = None,
     sample: Quantity | None = None,
@@ -60,63 +61,82 @@ def ensemble(
     signals: str = "rate",
     updates_per_rtt: int | None = None,
 ) -> xr.Dataset:
-    """Return the fluid runs of a scenario for many parameters, starts or fields, as one labelled Dataset.
+    """Return metrics and series of the fluid runs of a scenario for many parameters, starts, seeds or fields.
 
     Parameters
     ----------
     scenario : Scenario
-    over : mapping
+    vary : mapping, optional
         Name -> values, for example {"alpha": [0.5, 1.0]}. A name is a parameter of the protocol ("alpha"; if there are
         several protocols, "flows.alpha" or "links.target"), a field of the scenario ("network", "seed"), or an option
         of `simulate` ("perturbation", "rtol"). A sequence makes a dimension of this name. An xarray DataArray keeps its
         dimensions; DataArrays that share a dimension vary together.
+    seeds : int, or sequence of int, optional
+        Seeds, which make the last dimension "seed", or their number: from the seed of the scenario on. None: the seed
+        of the scenario, without this dimension.
+    metrics : sequence of str, optional
+        Names in `ecc.metrics`, for example "utilization".
+    arguments : mapping, optional
+        Arguments of all metrics that accept them: `link`, `flow`, `flows`, `between` (s). `between` is by default the
+        last half of each run.
+    series : sequence of str, optional
+        Series of trajectories to return, for example "goodput". None: all without `metrics`, and none with them.
     executor : ThreadPoolExecutor or int, >= 1, optional
         Threads, or their number. None: the number of cores available to this process.
     progress : callable, optional
         Called after members end with a `Progress`: the completed `share` of members.
     sample, start, perturbation, record, cancel, time, rtol, delays, clocking, signals, updates_per_rtt
-        As in `simulate`, the same for all members unless `over` names them.
+        As in `simulate`, the same for all members unless `vary` names them.
 
     Returns
     -------
     Dataset
-        Dataset with the series of a trajectory over (*varied dimensions, time, flow or link), and for each member
-        `stopped` ("completed", the reason for an early end, or the exception) and `steps`. Samples that a member did
-        not reach are nan (-1 in `bottleneck`). If Ctrl-C ends the ensemble, running members keep the samples that they
-        reached, and are "interrupted", as are members that did not start. Values that are neither numbers nor strings
-        are labelled by their position. The attribute `kernel` is "generated" or "single runs" (see Notes), and
-        `compile_seconds` the time that it took to compile or load a generated kernel [s].
+        Dataset over the varied dimensions with the metrics, the series over (*varied dimensions, time, flow or link),
+        and for each member `stopped` ("completed", the reason for an early end, or the exception), `error` (the reasons
+        for metrics that cannot be computed, or "") and `steps`. Metrics and samples that a member does not have are nan
+        (-1 in `bottleneck`). If Ctrl-C ends the ensemble, running members keep the samples that they reached, and are
+        "interrupted", as are members that did not start. Values that are neither numbers nor strings are labelled by
+        their position. The attribute `kernel` is "generated" or "single runs" (see Notes), and `compile_seconds` the
+        time that it took to compile or load a generated kernel [s].
 
     Raises
     ------
     ValueError
-        If a name is unknown or has no values, if members differ in size, or, if all members raise, the exception of the
-        first.
+        If nothing varies, a name is unknown or has no values, if members differ in size, or, if all members raise (for
+        example because a series does not exist), the exception of the first.
     KeyboardInterrupt
         Ctrl-C before any member had a result.
 
     Notes
     -----
     In discrete time, an ensemble that varies parameters of one protocol, starts and perturbations only can have a
-    kernel in which the step of its network and laws is written out. Numba compiles it once per structure, in seconds,
-    and it is kept for later processes. It is used if it saves more time than it takes: from about 4,000 members of
-    6,000 steps on with two flows, and from 500 on once it is kept. Networks with more than 12 pairs of a group of equal
-    flows and a link, array parameters, and `delays` with several rows have the engine of single runs. Results have the
-    same bits.
+    kernel in which the step of its network and laws is written out. If each route has one link, the kernel makes the
+    steps of eight members at once. Numba compiles it once per structure, in seconds, and it is kept for later
+    processes. It is used if it saves more time than it takes: from about 4,000 members of 6,000 steps on with two
+    flows, and from 500 on once it is kept. Networks with more than 12 pairs of a group of equal flows and a link, array
+    parameters, `delays` with several rows, and all runs in continuous time have the engine of single runs. Results have
+    the same bits.
 
     Examples
     --------
     >>> net = ecc.Network.dumbbell("100 Mb/s", [0.1])
     >>> scenario = ecc.Scenario(net, ecc.models.QIRCP(), 30.0)
-    >>> runs = ensemble(scenario, {"alpha": [0.5, 1.0, 1.5]}, time="discrete")
-    >>> runs.rate.dims, bool((runs.stopped == "completed").all())
-    (('alpha', 'time', 'flow'), True)
+    >>> runs = ensemble(scenario, {"alpha": [0.5, 1.0, 1.5]}, metrics=["utilization"], time="discrete")
+    >>> runs.utilization.dims, runs.utilization.values.round(2)
+    (('alpha',), array([0.95, 0.95, 0.95]))
     """
     import xarray as xr
 
     varied = Varied(scenario, _OPTIONS)
-    varied.check("over", over)
-    members = Members.of(over)
+    varied.check("vary", vary or {})
+    if seeds is not None and "seed" in (vary or {}):
+        raise ValueError("seeds must be None if vary names the seed")
+    text = scenario.to_toml()  # refuses, before any run, a scenario that cannot be stored with the result
+    members = Members.of({**(vary or {}), **seeds_of(scenario, seeds)}, "vary")
+    chosen: dict[str, tuple[str, Mapping[str, Any]]] = {name: (name, {}) for name in metrics}
+    for name in metrics:
+        get(name)  # refuses an unknown name
+    names = () if series is None and metrics else series
     interrupt = Interrupt()
     options: dict[str, Any] = {
         "sample": sample,
@@ -132,60 +152,44 @@ def ensemble(
         "signals": signals,
         "updates_per_rtt": updates_per_rtt,
     }
-
-    text = scenario.to_toml()  # refuses, before any run, a scenario that cannot be stored with the result
-    shared: dict[Any, Any] = {}
-
-    def prepare_member(values: dict[str, Any]) -> Any:
-        scenario_of_member, own_options = varied.member(values)
-        return prepare(scenario_of_member, shared=shared, **{**options, **own_options})
-
-    def run_alone(which: Sequence[int]) -> list[Any]:
-        ready = [or_error(prepare_member, members.values[k]) for k in which]
-        fit = [prepared for prepared in ready if not isinstance(prepared, Exception)]
-        results = iter(run_together(fit))
-        return [
-            prepared
-            if isinstance(prepared, Exception)
-            else result
-            if isinstance(result := next(results), Exception)
-            else MemberRun(prepared, result)
-            for prepared in ready
-        ]
-
-    generated = GeneratedMembers(varied, options, members.values, prepare_member)
-
-    def several(which: Sequence[int]) -> list[Any]:
-        runs = generated.run(which)
-        rest = [k for k in which if k not in runs]
-        for first in range(0, len(rest), _MAX_BATCH):
-            part = rest[first : first + _MAX_BATCH]
-            runs.update(zip(part, run_alone(part), strict=True))
-        return [runs[k] for k in which]
-
-    together = _MAX_GENERATED_BATCH if generated.is_possible else _MAX_BATCH
-    runs, stopped = collected(len(members.values), lambda: several, together, executor, progress, interrupt)
+    runner = MemberRunner(varied, options, members.values, Measures(chosen, arguments or {}, names or ()))
+    runs, stopped = collected(len(members.values), runner.worker, runner.together, executor, progress, interrupt)
     longest_run = max((run for run in runs if run is not None), key=lambda run: run.rows)
     longest = longest_run.prepared.trajectory(longest_run.alone(), text)
+
+    def each(values: list[Any], dtype: Any = None, **attributes: str) -> tuple[Any, ...]:
+        return members.dims, np.array(values, dtype).reshape(members.shape), attributes
+
     variables: dict[str, Any] = {}
-    for name, values in _of_members(longest, runs).items():
+    for name in metrics:
+        values_of_metric = [np.nan if run is None else run.metrics.get(name, np.nan) for run in runs]
+        variables[name] = each(values_of_metric, float, units=get(name).kind, long_name=get(name).title)
+    for name, values in _of_members(longest, runs, names).items():
         array = longest.data[name]
         variables[name] = ((*members.dims, *array.dims), values.reshape(*members.shape, *array.shape), array.attrs)
     reasons = [run.result.stopped if run is not None else why for run, why in zip(runs, stopped, strict=True)]
-    counts = [run.result.stats["steps"] if run is not None else 0 for run in runs]
-    variables["stopped"] = (members.dims, np.array(reasons, dtype=object).reshape(members.shape))
-    variables["steps"] = (members.dims, np.array(counts).reshape(members.shape))
-    labels = {str(name): longest.data[name] for name in ("time", "flow", "link")}
-    attributes = {name: longest.data.attrs[name] for name in ("engine", "time", "version")} | generated.attributes()
-    return xr.Dataset(variables, coords={**labels, **members.coordinates}, attrs={**attributes, "scenario": text})
+    variables["stopped"] = each(reasons, object)
+    variables["error"] = each(["" if run is None else run.error for run in runs], object)
+    variables["steps"] = each([run.result.stats["steps"] if run is not None else 0 for run in runs])
+    has_series = names is None or len(names) > 0
+    labels = {name: longest.data[name] for name in ("time", "flow", "link") if has_series or name != "time"}
+    attributes = {name: longest.data.attrs[name] for name in ("engine", "time", "version")}
+    attributes |= runner.generated.attributes() | {"scenario": text}
+    return xr.Dataset(variables, coords={**labels, **members.coordinates}, attrs=attributes)
 
 
-def _of_members(longest: Trajectory, runs: Sequence[MemberRun | None]) -> dict[str, NDArray[Any]]:
-    """Return each series of all members, shape (members, *shape of the longest); missing samples are nan, or -1."""
+def _of_members(
+    longest: Trajectory, runs: Sequence[MemberRun | None], names: Sequence[str] | None
+) -> dict[str, NDArray[Any]]:
+    """Return series of all members (None: all), shape (members, *shape of the longest); no sample is nan, or -1."""
+    if names is not None and not len(names):
+        return {}
     n_rows = len(longest.data.time)
     short = {k: 0 if run is None else run.rows for k, run in enumerate(runs) if run is None or run.rows < n_rows}
     filled: dict[str, NDArray[Any]] = {}
     for name, array in longest.data.data_vars.items():
+        if names is not None and name not in names:
+            continue
         filled[str(name)] = values = np.empty((len(runs), *array.shape), dtype=array.dtype)
         for k, rows in short.items():
             values[k, rows:] = -1 if name == "bottleneck" else np.nan

@@ -297,6 +297,7 @@ def test_long_runs_and_runs_of_custom_protocols_are_in_worker_processes(tmp_path
     assert sweep(runs, grid, 2).identical(expected)
 
 
+@pytest.mark.slow
 def test_a_short_run_that_fails_fails_alone_in_a_thread():
     runs = ScenarioRuns(LOSSY.to_dict(), ["utilization", "mean_completion_time"])
     with pytest.raises(SweepError, match="some metrics failed at 3 of 3 points, first at .*mean_completion_time") as of:
@@ -307,6 +308,7 @@ def test_a_short_run_that_fails_fails_alone_in_a_thread():
     assert of.value.dataset["utilization"].notnull().to_numpy().tolist() == [True, False, True]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_short_runs_and_the_store_has_those_that_ended(tmp_path):
     runs, sent, told = ScenarioRuns(LOSSY.to_dict(), FIVE), [], []
 

@@ -10,9 +10,12 @@ import pytest
 import xarray as xr
 
 from ecc.fluid import ensemble, simulate, solve_dde, solve_ensemble
+from ecc.fluid.network import generated_steps
 from ecc.models import EMKC, EMKCAVQ, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet, NewReno
 from ecc.network.network import Flow, Link, Network
+from ecc.packet import ensemble as packet_ensemble
 from ecc.queues import DualPI2
+from ecc.results.metrics import METRICS as METRIC_FUNCTIONS
 from ecc.scenario import Scenario
 
 SCENARIO = Scenario(Network.dumbbell("100 Mb/s", [0.1, 0.2]), PIQIRCP(), 4.0)
@@ -239,20 +242,81 @@ def test_a_member_that_fails_is_marked():
 
 
 @pytest.mark.parametrize(
-    ("over", "message"),
+    ("vary", "options", "message"),
     [
-        ({"speed": [1.0]}, "over must name one of alpha, .*, got 'speed'"),
-        ({}, "over must name the quantities to vary"),
-        ({"alpha": []}, "over must have values for each name, got none for 'alpha'"),
-        ({"alpha": [-1.0, -2.0]}, "alpha must be > 0"),
-        ({"network": [Network.dumbbell("1 Mb/s", [0.1] * n) for n in (1, 2)]}, "members must have one number of flows"),
+        ({"speed": [1.0]}, {}, "vary must name one of alpha, .*, got 'speed'"),
+        ({}, {}, "vary must name the quantities to vary"),
+        (None, {}, "vary must name the quantities to vary"),
+        ({"alpha": []}, {}, "vary must have values for each name, got none for 'alpha'"),
+        ({"alpha": [-1.0, -2.0]}, {}, "alpha must be > 0"),
+        ({"network": [Network.dumbbell("1 Mb/s", [0.1] * n) for n in (1, 2)]}, {}, "one number of flows and links"),
+        ({"seed": [1]}, {"seeds": 2}, "seeds must be None if vary names the seed"),
+        ({}, {"seeds": 0}, "seeds must be >= 1, got 0"),
+        ({}, {"seeds": []}, r"seeds must have at least one seed, got \[\]"),
+        ({}, {"seeds": 2, "series": ["speed"]}, "series must be among rate, goodput, .*, got 'speed'"),
+        ({}, {"seeds": 2, "metrics": ["speed"]}, "metric must be one of"),
     ],
 )
-def test_bad_ensembles(over, message):
+def test_bad_ensembles(vary, options, message):
     with pytest.raises(ValueError, match=message):
-        ensemble(SCENARIO, over, time="discrete")
+        ensemble(SCENARIO, vary, time="discrete", **options)
     with pytest.raises(TypeError, match="scenario must be a Scenario, got Network"):
-        ensemble(SCENARIO.network, over)
+        ensemble(SCENARIO.network, vary)
+
+
+def test_the_former_name_of_vary_is_accepted():
+    values = {"alpha": [0.3, 0.4]}
+    assert ensemble(SCENARIO, over=values, time="discrete").identical(ensemble(SCENARIO, values, time="discrete"))
+
+
+METRICS = ("utilization", "fairness", "mean_queue", "mean_completion_time")
+
+
+def check_metrics(runs, scenarios, **options):
+    """Metrics of members equal those of the runs of the scenarios alone; one of them is not defined for any run."""
+    for member, scenario in scenarios:
+        alone = simulate(scenario, **options)
+        assert member.error.item().startswith("mean_completion_time: ") and np.isnan(member.mean_completion_time)
+        for name in METRICS[:-1]:
+            assert float(member[name]) == METRIC_FUNCTIONS[name].function(alone, scenario, between=(1.0, 2.0)), name
+    assert [runs[name].attrs["units"] for name in METRICS] == [METRIC_FUNCTIONS[name].kind for name in METRICS]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+def test_metrics_and_seeds_have_the_form_of_packet_ensembles(threads):
+    network = Network.dumbbell("10 Mb/s", rtts=[0.02, 0.05], buffer="60 kB")
+    scenario = Scenario(network, {"flows": NewReno(ecn=True), "links": DualPI2()}, 2.0)
+    vary, form = {"network": [network, Network.dumbbell("5 Mb/s", [0.02, 0.05])]}, {"seeds": [4, 2], "metrics": METRICS}
+    options = {**form, "arguments": {"between": (1.0, 2.0)}, "executor": threads}
+    runs = ensemble(scenario, vary, **options)
+    of_packets = packet_ensemble(scenario, vary, **options)
+    assert runs.utilization.dims == of_packets.utilization.dims == ("network", "seed")
+    assert set(METRICS) | {"stopped", "error"} <= set(runs) & set(of_packets) and "time" not in runs.coords
+    members = [
+        (runs.isel(network=i).sel(seed=seed), replace(scenario, network=vary["network"][i], seed=seed))
+        for i in (0, 1)
+        for seed in (4, 2)
+    ]
+    check_metrics(runs, members)
+    numbered = ensemble(scenario, seeds=2, series=["goodput"], executor=threads)
+    assert numbered.seed.values.tolist() == [1, 2] and set(numbered) == {"goodput", "stopped", "error", "steps"}
+    alone = simulate(scenario.with_(seed=2))
+    assert np.array_equal(numbered.goodput.sel(seed=2), alone.goodput)
+
+
+@pytest.mark.slow
+def test_metrics_of_generated_members(monkeypatch):
+    monkeypatch.setattr(generated_steps, "_SECONDS_TO_COMPILE", 0.0)
+    monkeypatch.setattr(generated_steps, "_SECONDS_TO_LOAD", 0.0)
+    scenario, alphas = replace(SCENARIO, duration=2.0), [0.3, 0.4, -1.0]
+    options = {"time": "discrete", "sample": 0.1}
+    arguments = {"between": (1.0, 2.0)}
+    runs = ensemble(scenario, {"alpha": alphas}, metrics=METRICS, arguments=arguments, series=["rate"], **options)
+    assert runs.kernel == "generated" and runs.rate.dims == ("alpha", "time", "flow") and "queue" not in runs
+    assert "alpha must be > 0" in runs.stopped.values[2] and np.isnan(runs.utilization[2]) and runs.error[2] == ""
+    members = [(runs.sel(alpha=a), replace(scenario, protocol=PIQIRCP(alpha=a))) for a in alphas[:2]]
+    check_metrics(runs, members, **options)
 
 
 @pytest.mark.slow
@@ -357,5 +421,5 @@ def test_hosts_and_disciplines_vary_by_their_halves_and_seeds_draw():
     own = simulate(scenario.with_(seed=2, protocol={**deployed, "links": DualPI2(target=0.005)}))
     np.testing.assert_array_equal(runs.rate.sel({"seed": 2, "links.target": 0.005}), own.rate)
     assert (runs.rate.sel(seed=1) != runs.rate.sel(seed=2)).any()
-    with pytest.raises(ValueError, match=r"over must name one of flows\..*, links\.target, .*got 'target'"):
+    with pytest.raises(ValueError, match=r"vary must name one of flows\..*, links\.target, .*got 'target'"):
         ensemble(scenario, {"target": [0.01]})

@@ -122,7 +122,7 @@ def dominant(time, signal):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("clocking", ["rate", pytest.param("ack", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("clocking", ["rate", "ack"])
 @pytest.mark.parametrize("name", LOOPS)
 def test_growth_and_frequency_are_those_of_the_linear_model_on_both_sides_of_its_boundary(name, clocking):
     """Paced, within 1 % of the growth, 3 % from where it is 0; clocked by ACKs, within 0.1 % of the frequency."""

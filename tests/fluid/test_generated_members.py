@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ecc.fluid import ensemble, simulate
 from ecc.fluid.network import generated_runs, generated_steps
+from ecc.fluid.network.simulation import prepare
 from ecc.models import EMKC, EMKCAVQ, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet
 from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
@@ -35,6 +36,18 @@ def parking_lot(rng):
     )
 
 
+def single_link(rng):
+    """One link with a small or a large buffer, crossed by flows that start and stop, and sometimes by a short one."""
+    buffer, delay = float(rng.choice([1.5e3, 2e4, 1e9])), float(rng.uniform(0.0, 0.03))
+    size = [2e5, None, None, None][rng.integers(4)]
+    flows = [
+        Flow([0], access_delay=float(rng.uniform(0.005, 0.05))),
+        Flow([0], access_delay=float(rng.uniform(0.005, 0.05)), start=0.7, stop=[None, 2.5][rng.integers(2)]),
+        Flow([0], access_delay=0.02, start=float(rng.choice([0.0, 0.3])), size=size),
+    ]
+    return Network([Link(float(rng.uniform(5e6, 5e7)), delay, buffer=buffer)], flows)
+
+
 @pytest.fixture
 def always(monkeypatch):
     """Generate kernels for small ensembles, too."""
@@ -46,13 +59,19 @@ def always(monkeypatch):
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
 @settings(max_examples=12, deadline=None)
-@given(seed=st.integers(0, 1000), threads=st.integers(1, 3), start=st.sampled_from(["empty", "rates"]), data=st.data())
-def test_members_are_single_runs(protocol, seed, threads, start, data):
+@given(
+    seed=st.integers(0, 1000),
+    threads=st.integers(1, 3),
+    start=st.sampled_from(["empty", "rates"]),
+    make=st.sampled_from([single_link, parking_lot]),
+    data=st.data(),
+)
+def test_members_are_single_runs(protocol, seed, threads, start, make, data):
     rng = np.random.default_rng(seed)
     name, usual = protocol.main_parameter, getattr(protocol, protocol.main_parameter)
-    values = [-1.0, *(float(factor * usual) for factor in rng.uniform(0.5, 2.5, 5)), 1e9 * usual]
-    values = data.draw(st.permutations(values))
-    network = parking_lot(rng)
+    values = [float(factor * usual) for factor in rng.uniform(0.5, 2.5, 10)]
+    values = data.draw(st.permutations([*values, *[-1.0, 1e9 * usual][: data.draw(st.integers(0, 2))]]))
+    network = make(rng)
     options = {"time": "discrete", "sample": float(rng.choice([0.03, 0.5])), "record": ["flow.x"]}
     options["start"] = "empty" if start == "empty" else rng.uniform(1e5, 1e6, network.n_flows)
     scenario = Scenario(network, protocol, 4.0)
@@ -104,6 +123,53 @@ def test_a_law_that_fails_ends_the_run_of_its_member_only():
     ]
 
 
+class Branching(PIQIRCP):
+    """PIQI-RCP with a limit that depends on rates, and with powers, so that laws are called lane by lane."""
+
+    @staticmethod
+    def router_law(R, y, y_prev, C, d, T, p):
+        if y > 1.1 * p.gamma * C:
+            return 0.9 * R
+        return R * (1.0 + T * p.alpha1 * (2.0 * p.gamma * C - y - y_prev) / (p.gamma * C * d)) ** 1.5
+
+
+class Dividing(PIQIRCP):
+    """PIQI-RCP whose source divides by zero once its rate is near the feedback, if alpha is large."""
+
+    @staticmethod
+    def source_law(x, R, R_prev, p):
+        return x - p.tau1 * (x - R) / max(0.0, p.alpha1 - 0.4 if p.alpha1 < 0.39 else x - 0.9 * R)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("kind", [Branching, Dividing, PIQIRCP])
+@pytest.mark.parametrize("start", ["empty", "equilibrium"])
+def test_steps_of_several_members_are_those_of_one(kind, start):
+    alphas = [
+        *np.linspace(0.2, 0.38, 9),
+        0.5,
+        *np.linspace(0.21, 0.35, 8),
+        *([0.6, 1.5] if kind is Dividing else [1.5]),
+    ]
+    scenario = Scenario(DUMBBELL, kind(), 20.0)
+    options = {"time": "discrete", "sample": 0.25, "record": ["link.R"], "start": start}
+    options |= {"perturbation": 0.2} if start == "equilibrium" else {}
+    runs = ensemble(scenario, {"alpha": alphas}, executor=2, **options)
+    assert runs.kernel == "generated"
+    check_members(runs, scenario, "alpha", alphas, options)
+
+
+def test_laws_are_called_with_vectors_if_they_can_be():
+    network = Network.dumbbell("100 Mb/s", [0.1, 0.2])
+    for protocol, with_vectors in ((PIQIRCP(), True), (PIQIRCP(capped=True), True), (Branching(), False)):
+        sources = generated_steps.sources_of(structure_of(network, protocol))
+        assert ("result = router_law(" in sources["together"]) == with_vectors
+        assert "result = source_law(" in sources["together"]
+    lot = Network([Link(1e7, 0.01), Link(1e7, 0.01)], [Flow([0, 1]), Flow([1])])
+    assert "together" not in generated_steps.sources_of(structure_of(lot, PIQIRCP()))
+
+
 class Declaring(PIQIRCP):
     """PIQI-RCP whose routers use the largest RTT if alpha is large."""
 
@@ -150,16 +216,15 @@ def test_small_ensembles_wait_for_no_compilation(monkeypatch):
     assert runs.kernel == "single runs" and "compile_seconds" not in runs.attrs
 
 
+def structure_of(network, protocol, **options):
+    usual = {"record": (), "progress": None, "cancel": None, "time": "discrete", "rtol": 1e-6, "delays": None}
+    options = {**usual, "clocking": "ack", "signals": "rate", **options}
+    problem = prepare(Scenario(network, protocol, 2.0), None, "empty", 0.0, {}, **options).problem
+    return generated_runs.structure_of(problem)
+
+
 def test_structures_that_are_left_to_single_runs():
-    from ecc.fluid.network.simulation import prepare
-
-    def structure(network, **options):
-        usual = {"record": (), "progress": None, "cancel": None, "time": "discrete", "rtol": 1e-6, "delays": None}
-        scenario = Scenario(network, PIQIRCP(), 2.0)
-        options = {**usual, "clocking": "ack", "signals": "rate", **options}
-        return generated_runs.structure_of(prepare(scenario, None, "empty", 0.0, {}, **options).problem)
-
-    assert structure(DUMBBELL).routes == ((0,), (0,))
-    assert structure(DUMBBELL, delays=(np.zeros((2, 2, 1), int), np.ones((2, 2, 1), int))) is None
+    assert structure_of(DUMBBELL, PIQIRCP()).routes == ((0,), (0,))
+    assert structure_of(DUMBBELL, PIQIRCP(), delays=(np.zeros((2, 2, 1), int), np.ones((2, 2, 1), int))) is None
     many = Network.dumbbell("100 Mb/s", np.linspace(0.1, 0.2, generated_steps.MAX_CROSSINGS + 1).tolist())
-    assert structure(many) is None
+    assert structure_of(many, PIQIRCP()) is None

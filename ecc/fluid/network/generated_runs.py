@@ -7,6 +7,7 @@ on these is computed for it: the checks of its protocol, its parameters and its 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from inspect import getattr_static
@@ -19,6 +20,7 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc._support.columns import Column
 from ecc.contract.assignment import with_parameters
 from ecc.contract.entries import ENTRIES
 from ecc.contract.equilibrium import Equilibrium
@@ -31,7 +33,7 @@ from ecc.fluid.network.recurrence import NEVER, Setup, series_of, setup_of
 from ecc.fluid.network.result import TOTALS, Result
 from ecc.fluid.network.simulation import Prepared
 
-__all__ = ["GeneratedRuns", "Member", "seconds_of", "structure_of"]
+__all__ = ["Batch", "GeneratedRuns", "Member", "seconds_of", "structure_of"]
 
 FloatArray = NDArray[np.float64]
 
@@ -108,6 +110,16 @@ class Member:
     params: list[float]
     point: Equilibrium | None
     factor: float
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Members that run by one call: their parameters, and the place of each in the list of initial conditions."""
+
+    params: FloatArray  # (n_members, n_parameters)
+    initial: list[InitialConditions]
+    which: NDArray[np.intp]  # (n_members,)
+    floor: FloatArray  # (n_members or 1, n_groups): minimum rate, as bits an RTT
 
 
 class GeneratedRuns:
@@ -223,31 +235,79 @@ class GeneratedRuns:
             self._points[key] = self.first.point_of(protocol, start)
         return self._points[key], factor
 
-    def run(self, members: Sequence[Member]) -> tuple[Result, NDArray[np.bool_]]:
-        """Return the results of members, arrays of shape (n_members, ...), and whether each completed.
+    def together(
+        self, values: Sequence[Mapping[str, Any]], start: str | ArrayLike, perturbation: float
+    ) -> Batch | None:
+        """Return members that differ in parameters only, checked together; None if that is not possible.
+
+        Parameters
+        ----------
+        values : sequence of mapping
+            For each member, name of a parameter -> value.
+        start, perturbation
+            As in `simulate`, the same for all.
+        """
+        names = values[0].keys()
+        is_empty = isinstance(start, str) and start == "empty"
+        if not is_empty or not self._fixed.isdisjoint(names) or not names.isdisjoint(_OF_INITIAL):
+            return None
+        try:
+            columns = {name: Column.of([member[name] for member in values]) for name in names}
+            protocol = with_parameters(self.problem.protocol, columns)
+            params = protocol.params()
+            if any(getattr(protocol, name) != value for name, value in self._computed.items()):
+                return None
+            factor = self.first.factor_of(start, perturbation)
+            initial = InitialConditions.of(protocol, self.setup.laws, self.problem.fluid, None, factor)
+            floor = self.problem.fluid.floor(protocol)
+        except Exception:  # each member is checked alone
+            return None
+        arrays = [floor, *(array for field in fields(initial) if np.ndim(array := getattr(initial, field.name)))]
+        is_alike = tuple(params) == self.structure.parameters and params["interval"] == self._interval
+        if not is_alike or any(array.dtype == object for array in arrays):
+            return None
+        numbers = np.empty((len(values), len(params)))
+        for column, number in enumerate(params.values()):
+            if not isinstance(number, Real):
+                return None
+            numbers[:, column] = number.values if isinstance(number, Column) else number
+        return Batch(numbers, [initial], np.zeros(len(values), dtype=np.intp), floor[None])
+
+    def apart(self, members: Sequence[Member]) -> Batch:
+        """Return members that were checked one by one.
 
         Parameters
         ----------
         members : sequence of Member
+        """
+        initial, which = self._initial_conditions(members)
+        floor = np.array([self.problem.fluid.floor(member.protocol) for member in members])
+        return Batch(np.array([member.params for member in members]), initial, which, floor)
+
+    def run(self, batch: Batch) -> tuple[Result, NDArray[np.bool_]]:
+        """Return the results of members, arrays of shape (n_members, ...), and whether each completed.
+
+        Parameters
+        ----------
+        batch : Batch
 
         Notes
         -----
         A member that does not complete has to be run alone, for the time and the reason of its end.
         """
-        n, structure, layout = len(members), self.structure, self.kernel.layout
-        initial, which = self._initial_conditions(members)
-        setup = replace(self.setup, problems=[self.problem] * len(initial), initial=initial)
+        n, structure, layout = len(batch.params), self.structure, self.kernel.layout
+        setup = replace(self.setup, problems=[self.problem] * len(batch.initial), initial=batch.initial)
         floats, integers = np.empty((n, len(layout.floats))), np.empty((n, len(layout.integers)), dtype=np.int64)
-        memory = self._pack(setup, members, which, floats, integers)
+        memory = self._pack(setup, batch, floats, integers)
         L, G, samples = structure.n_links, structure.n_groups, np.asarray(setup.samples)
         scratch, int_scratch = layout.scratch(structure, setup.ring_size, memory)
         recorded = len(samples) if structure.records else 0
         arrays: dict[str, NDArray[Any]] = {
             "floats": floats,
             "samples": samples,
-            "scratch": np.zeros(scratch),
+            "scratch": _aligned(scratch),
             "out_links": np.empty((n, len(samples), 4, L)),
-            "out_groups": np.empty((n, len(samples), 4, G)),
+            "out_groups": np.zeros((n, len(samples), 4, G)),  # members that fail keep zeros
             "finals": np.empty((n, 4, G)),
             "rates": np.empty((n, recorded, G)),
             "states": np.empty((n, recorded, L)),
@@ -256,19 +316,27 @@ class GeneratedRuns:
             "outcome": np.full((n, 2), _FAILED),
             "counter": np.zeros(1, dtype=np.int64),
         }
-        table = np.array([arrays[name].ctypes.data for name in POINTERS])
-        first = 0
-        while first < n:
-            try:
-                self.kernel.run(table, first, n)
-                first = n
-            except Exception:  # a law raised in this member
-                first = int(arrays["counter"][0]) + 1
+        self._run_all(arrays, n)
         completed: NDArray[np.bool_] = arrays["outcome"][:, 0] == _RUN
         series = series_of(self.setup, arrays["out_links"], arrays["out_groups"], arrays["finals"])
         states = {"flow.x": arrays["rates"], "link.R": arrays["states"]}
         stats = {"steps": self.steps, "rejected": 0}
         return Result(time=self.problem.samples, **series, stats=stats, recorded=states), completed
+
+    def _run_all(self, arrays: Mapping[str, NDArray[Any]], n: int) -> None:
+        """Run n members. If a law raises, the members that run at the same time run again, each alone."""
+        table, lanes = np.array([arrays[name].ctypes.data for name in POINTERS]), self.structure.lanes
+        first = 0
+        while first < n:
+            try:
+                self.kernel.run(table, first, n)
+                first = n
+            except Exception:
+                failed = int(arrays["counter"][0])
+                first = failed + lanes
+                for k in range(failed, min(first, n) if lanes > 1 else failed):
+                    with suppress(Exception):
+                        self.kernel.run(table, k, k + 1)
 
     def _initial_conditions(self, members: Sequence[Member]) -> tuple[list[InitialConditions], NDArray[np.intp]]:
         """Return the distinct initial conditions, and the place of those of each member."""
@@ -296,21 +364,15 @@ class GeneratedRuns:
             which.append(places[key])
         return list(conditions.values()), np.array(which)
 
-    def _pack(
-        self,
-        setup: Setup,
-        members: Sequence[Member],
-        which: NDArray[np.intp],
-        floats: FloatArray,
-        integers: NDArray[np.int64],
-    ) -> int:
+    def _pack(self, setup: Setup, batch: Batch, floats: FloatArray, integers: NDArray[np.int64]) -> int:
         """Write the columns of members; return the number of steps that a queue keeps."""
         fluid, T, each = setup.fluid, setup.interval, setup.each
+        memory = 1 << (setup.memory - 1).bit_length()  # a longer one never fails where that of the engine does not
         queue = each("queue")
         waiting = queue / (fluid.capacity * T)
         setup = replace(setup, waiting=waiting)
         sending, opens, rtt = np.isneginf(each("opens")), setup.steps(each("opens")), setup.around * T
-        floor = np.array([fluid.floor(member.protocol) for member in members])
+        which, floor = batch.which, batch.floor
         of_float = {
             "T": T,
             "C": fluid.capacity,
@@ -338,7 +400,7 @@ class GeneratedRuns:
             "last": self.steps,
             "n_samples": len(setup.samples),
             "mask": setup.ring_size - 1,
-            "memory": setup.memory,
+            "memory": memory,
             "waited": np.where(waiting.any(axis=1), 0, -NEVER)[which, None],
             "head": -np.floor(waiting).astype(np.int64)[which],
             "advertises_from": np.where(each("measures_first"), NEVER, -NEVER)[which, None],
@@ -351,11 +413,17 @@ class GeneratedRuns:
         }
         names = self.kernel.layout
         parameters = len(self.structure.parameters)
-        floats[:, 1 : 1 + parameters] = [member.params for member in members]
+        floats[:, 1 : 1 + parameters] = batch.params
         for columns, array, sources in ((names.floats, floats, of_float), (names.integers, integers, of_integer)):
             for name, values in sources.items():
                 _fill(array, columns, name, values)
-        return setup.memory
+        return memory
+
+
+def _aligned(size: int) -> FloatArray:
+    """Return zeros that begin at a line of the processor's cache, so that a vector lies in one line."""
+    zeros = np.zeros(size + 7)
+    return zeros[-zeros.ctypes.data // 8 % 8 :][:size]
 
 
 def _fill(array: NDArray[Any], columns: Sequence[str], name: str, values: Any) -> None:

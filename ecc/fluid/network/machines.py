@@ -21,7 +21,8 @@ from ecc._support.arguments import shown
 from ecc.contract.forms import StateMachine
 from ecc.contract.kinds import Kind, kind_of
 from ecc.contract.protocol import Protocol
-from ecc.contract.records import param_record
+from ecc.contract.records import param_record, record_dtype
+from ecc.contract.records import records as records_of
 from ecc.contract.states import RESERVED_NAMES
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, unpacker
 from ecc.fluid.network.curves import at
@@ -68,14 +69,14 @@ MACHINE_ENV = (
 ) = range(len(MACHINE_ENV))
 _MIN_LOST = 1e-9  # packets lost in a step: a smaller amount is rounding
 _NOTHING = np.dtype([])
-_pointers = unpacker("fff")
+_pointers = unpacker("ffff")
 
 
 class Machines(NamedTuple):
     """Data of the machines' hooks; if there are machines, each group has one flow."""
 
     hook: Integers  # (n_groups,): address, 0 for groups without one
-    records: IntegerRows  # (n_groups, 3): addresses of state, parameters and env
+    records: IntegerRows  # (n_groups, 4): addresses of state, memory, parameters and env
     env: Floats
     flow: Floats  # (n_groups,): index in the network
     flows: float
@@ -140,7 +141,7 @@ def machines_of(
         Number of times of the grid.
     """
     G, env = len(protocols), np.zeros(len(MACHINE_ENV))
-    hook, records = np.zeros(G, np.int64), np.zeros((G, 3), np.int64)
+    hook, records = np.zeros(G, np.int64), np.zeros((G, 4), np.int64)
     owners: list[Any] = [env]
     code: dict[Protocol, tuple[CompiledHooks, Any]] = {}
     layout, seen = (np.dtype([(name, "f8") for name in columns]) for columns in (names, MACHINE_ENV))
@@ -150,12 +151,14 @@ def machines_of(
             continue
         if protocol not in code:
             params = param_record(protocol)
-            hooks = {"on_step": form.on_step}
-            compiled = compile_hooks(hooks, layout, _NOTHING, params.dtype, seen, {"on_step": ("rate", "window")})
-            code[protocol] = compiled, params
+            hooks, writes = {"on_step": form.on_step}, {"on_step": ("rate", "window")}
+            remembered = _NOTHING if form.memory is None else record_dtype(form.memory)
+            code[protocol] = compile_hooks(hooks, layout, remembered, params.dtype, seen, writes), params
         compiled, params = code[protocol]
         hook[g] = compiled["on_step"]
-        records[g] = states[g].ctypes.data, params.ctypes.data, env.ctypes.data
+        memory = states[g] if form.memory is None else records_of(form.memory, 1)
+        owners.append(memory)
+        records[g] = states[g].ctypes.data, memory.ctypes.data, params.ctypes.data, env.ctypes.data
     owners += list(code.values())
     history = np.zeros((G, rows if code else 0))
     return Machines(
@@ -195,8 +198,7 @@ def move_machine(
             if gone > _MIN_LOST * paths.packet[g]:
                 env[_LOSS] = gone / (newly + gone)
         env[_RATE], env[_WINDOW] = machines.pace[g], sources.window[g]
-        state, params, seen = _pointers(machines.records[g])
-        status = call(machines.hook[g], (state, state, params, seen))
+        status = call(machines.hook[g], _pointers(machines.records[g]))
         if status == 0 and not (env[_RATE] >= 0.0 and env[_WINDOW] >= 0.0):
             status = NO_RATE
         machines.pace[g], sources.window[g] = env[_RATE], env[_WINDOW]

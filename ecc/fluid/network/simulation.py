@@ -408,7 +408,7 @@ class _Parts(NamedTuple):
 
     runs: list[Protocol]  # protocol of each flow; unresponsive flows have that of the responsive ones
     steady: NDArray[np.float64]  # rates of unresponsive flows, 0 of others
-    disciplines: tuple[Protocol | None, ...]  # of each link
+    disciplines: tuple[Protocol | None, ...]  # one per link
     losses: list[RandomLoss]
     taken: dict[Protocol, Taken]  # each protocol -> declaration that its fluid supports
 

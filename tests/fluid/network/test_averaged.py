@@ -203,6 +203,7 @@ def test_perturbations_move_as_the_equations_written_out_on_both_sides_of_the_li
         assert found.imag == pytest.approx(expected.imag, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GAINS)
 @pytest.mark.parametrize("network", [EQUAL, UNEQUAL, LOT], ids=["equal", "unequal", "lot"])
 def test_the_linear_model_has_the_roots_of_the_equations_written_out(name, network):

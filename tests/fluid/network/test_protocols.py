@@ -65,6 +65,7 @@ def test_rates_from_an_empty_start(protocol, time):
     assert not run.rate.to_numpy()[before, 1:].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time", TIMES)
 def test_prices_that_add_up(time):
     network = Network.parking_lot(["97 Mb/s", "80 Mb/s"], starts=[0.0, 0.0, 0.0])

@@ -88,6 +88,7 @@ def sawtooth(w, limit, rounds):
     return np.array(windows)
 
 
+@pytest.mark.slow
 def test_newreno_has_the_sawtooth_of_its_law():
     capacity, buffer = 20e6, 100_000
     network = Network.dumbbell(capacity, [RTT], buffer=buffer)
@@ -108,6 +109,7 @@ def test_newreno_has_the_sawtooth_of_its_law():
     assert mean[0] == pytest.approx(mean[1], rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.4, 0.5, 0.6])
 def test_an_integrating_queue_has_the_roots_of_the_linear_model_on_both_sides_of_its_limit(gamma):
     network, protocol = Network.dumbbell("100 Mb/s", [RTT]), FAST(alpha=100, gamma=gamma)
@@ -205,6 +207,7 @@ def test_a_ramp_of_marks_follows_the_map_of_windows_and_probability():
     np.testing.assert_allclose(measured[:12], expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("discipline", "tolerance"),
     [(REM(), 0.003), (PI2(), 0.03), (PIE(), 0.03), (RED(min_threshold=5, max_threshold=400), 0.03)],
