@@ -13,8 +13,8 @@ computed for them, too, and the fluid run of the same time. The output is docs/m
     time          "continuous" or "discrete": the time of the computed cycle
     period        [computed, packets], s
     amplitude     [computed, packets] of the queue, half of peak to peak, bytes
-    multiplier    [computed, packets, standard error], the largest moduli, and the larger error of the modes of the
-                  flows (sum and differences); null: without one
+    multiplier    [computed, packets, standard error], the largest moduli, and the error of that of packets; null:
+                  without one
     deviation     [of the period, of the amplitude], %
     agrees        [period within 3 %, amplitude within 3 %, multiplier within 0.1]; null: not comparable
     reason        reason why one of the cycles was not found; "" otherwise
@@ -61,15 +61,23 @@ def has_cycle(name: str) -> bool:
 
 
 def modulus(cycle: LimitCycle) -> float | None:
-    """Return the modulus of the dominant multiplier; None without one."""
+    """Return the modulus of the dominant multiplier; None without one.
+
+    Other shares of flows that probe are further cycles: their multiplier 1 is that of the slowest deviations of packet
+    runs, which drift along these cycles.
+    """
+    if cycle.along and "in its memory" in cycle.method:
+        return 1.0
     value = abs(cycle.dominant)
     return float(value) if isfinite(value) else None
 
 
 def standard_error(cycle: LimitCycle) -> float | None:
-    """Return the larger standard error of the modes of a measured cycle, from its notes."""
-    texts = [note for note in cycle.notes if "standard error " in note and "of flows: " in note]
-    errors = [float(note.split("standard error ")[1].split(" from")[0]) for note in texts]
+    """Return the standard error of the dominant multiplier of a measured cycle, from its notes."""
+    texts = [note.split("of flows: ")[1] for note in cycle.notes if "standard error " in note and "of flows: " in note]
+    size = modulus(cycle) or 0.0
+    dominant = [text for text in texts if text.split(",")[0].lstrip("-").startswith(f"{size:.3f}")]
+    errors = [float(text.split("standard error ")[1].split(" from")[0]) for text in dominant or texts]
     finite = [error for error in errors if isfinite(error)]
     return max(finite) if finite else None
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ecc._support.arguments import check_arguments, shown
+from ecc._support.reports import ProgressCallback, Step
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
 from ecc.cycles.codel import codel_cycle
@@ -60,6 +61,8 @@ def limit_cycle(
     network: Network | None = None,
     time: str = "continuous",
     certify: bool = False,
+    *,
+    progress: ProgressCallback | None = None,
 ) -> LimitCycle:
     """Return the limit cycle of a closed loop, with the multipliers of deviations over a period.
 
@@ -74,6 +77,8 @@ def limit_cycle(
         "continuous": of the fluid, with exact delays. "discrete": of the map from one round to the next.
     certify : bool, optional
         Prove the cycle by interval arithmetic, as `prove_cycle` does. In discrete time only.
+    progress : callable, optional
+        Called with a `Progress` before each method is tried: its name, as `text`.
 
     Returns
     -------
@@ -101,7 +106,10 @@ def limit_cycle(
     if network is None:
         loop, network = cycle_case(loop)
     declined, failed = dict[str, None](), dict[str, None]()
-    for method in METHODS:
+    for number, method in enumerate(METHODS, 1):
+        if progress is not None:
+            words = method.__name__.replace("_", " ")
+            progress(Step(f"method {number} of {len(METHODS)}, {words}", (number - 1) / len(METHODS)))
         try:
             cycle = method(loop, network, time)
             return proven_cycle(cycle, loop, network) if certify and not cycle.proven else cycle

@@ -53,7 +53,7 @@ _EQUAL = 1e-9  # relative difference of windows that count as equal
 _DEVIATION = 1e-7  # relative deviation of a window, for derivatives
 _REST = 40  # intervals without a change after which windows rest
 _TRANSIENT, _CYCLES = 30, 20  # cycles before those that are examined, and the number of these
-_PHASE = 0.5  # of rounds at a tick, in rounds: hosts do not act at the same moment as routers
+_PHASE = 0.5  # phase of rounds at a tick, in rounds: hosts do not act at the same moment as routers
 _STARTS = (0.75, 0.5, 1.0, 1.25)  # loads at the start, as shares of the capacity
 
 
@@ -405,8 +405,8 @@ def _result(model: _Loop, state: _State, matrix: FloatArray, gaps: NDArray[np.in
             run.events.clear()
     multipliers = _multipliers(model, matrix, cycles)
     along = np.abs(multipliers - 1.0) < 1e-6
-    kept = multipliers[~along]
-    kept = kept[np.argsort(-np.abs(kept), kind="stable")]
+    across = multipliers[~along]
+    across = across[np.argsort(-np.abs(across), kind="stable")]
     each = np.repeat(np.arange(len(model.members)), model.members.astype(int))
     intervals = f"{gaps.min()}" if gaps.min() == gaps.max() else f"{gaps.min()} to {gaps.max()}"
     return LimitCycle(
@@ -415,9 +415,9 @@ def _result(model: _Loop, state: _State, matrix: FloatArray, gaps: NDArray[np.in
         float(gaps.mean()) * model.interval,
         float(np.mean(queues)) / 8.0,
         0.5 * float(np.ptp(queue)) / 8.0,
-        kept,
+        across,
         along=int(along.sum()),
-        stable=bool(np.all(np.abs(kept) < 1.0)),
+        stable=bool(np.all(np.abs(across) < 1.0)),
         method=f"affine map with the levels of all ticks; means over {cycles} cycles of {intervals} intervals",
         orbit={
             "time": np.array([t for t, _ in events]) - begin,

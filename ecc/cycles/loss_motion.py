@@ -37,7 +37,7 @@ __all__ = ["LOSERS", "Continuous", "Group", "Host", "Motion", "PerRound"]
 
 LOSERS = ("arrivals", "growth", "largest")
 LOSS_SIZE = 0.5  # packets: dropped data that count as a lost packet, as in `ecc.fluid.network`
-_STEP = 0.125  # of the shortest RTT: step of the integration
+_STEP = 0.125  # step of the integration, in shortest RTTs
 _MAX_STEPS = 100_000
 _HALVINGS = 60
 _SUPPLIED = ("w", "m", "R", "D", "s", "a", "p", "T")
@@ -180,7 +180,7 @@ class Motion:
     t: float
     y: list[list[float]]  # window, and the states of the host
     memory: list[float]
-    dropped: list[float]  # of a flow, since its last recovery
+    dropped: list[float]  # data dropped since the flow's last recovery
     due: list[float]  # time of the response to a loss; inf: no loss
     until: list[float]  # end of the recovery
     flight: list[

@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import as_count
@@ -183,6 +182,8 @@ def batch_intervals(series: NDArray[np.float64], batches: int) -> NDArray[np.flo
     center = means.mean(axis=0)
     if not np.all(np.isfinite(center)):
         return np.where(np.isfinite(center)[:, None], np.nan, -inf) * np.ones((1, 2))
+    from scipy.stats import t as student
+
     half = student.ppf(0.5 + 0.5 * _CONFIDENCE, batches - 1) * means.std(axis=0, ddof=1) / np.sqrt(batches)
     return np.stack([center - half, center + half], axis=1)
 

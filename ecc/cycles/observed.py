@@ -28,24 +28,28 @@ from numpy.typing import NDArray
 from ecc import fluid, packet
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import Quantity, as_time
+from ecc._support.reports import ProgressCallback, Step
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.forms import ProbingCycle
 from ecc.contract.protocol import Protocol
 from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.probing import CycleStarts, standard_error
 from ecc.cycles.reference_cases import cycle_case, host_of, named_protocol
-from ecc.cycles.return_maps import UNKNOWN
 from ecc.cycles.signals import (
+    CERTAIN,
     MIN_PERIODS,
     NEAR,
     ReturnMap,
     Sections,
     bin_means,
     dead_beat,
+    decay_text,
+    decays,
     fitted_map,
+    memory_maps,
+    multipliers_of,
     period_of,
     profiles,
-    remembered_map,
     sections_of,
 )
 from ecc.errors import ConvergenceError, EccError, LinearizationError
@@ -53,13 +57,13 @@ from ecc.network.impairments import CapacitySchedule
 from ecc.network.network import Network
 from ecc.scenario import Scenario
 
-__all__ = ["measured_cycle", "modes", "observed_cycle"]
+__all__ = ["measured_cycle", "observed_cycle"]
 
 Real = NDArray[np.float64]
 Loop = Protocol | ProtocolAssignment
 
 _FIRST_RTTS, _GROWTH = 250, 4  # length of the first run, RTTs; factor to the next one
-_SAMPLES_PER_RTT, _MAX_SAMPLES = 20, 40_000  # of the first runs
+_SAMPLES_PER_RTT, _MAX_SAMPLES = 20, 40_000  # both for the first runs
 _POINTS, _BINS, _FLOW_BINS = 192, 16, 2  # points and bins of a period of the queue; bins of a period of rates
 _PERIODS = 40  # periods of the finer run
 _AFTER = 16  # periods after a disturbance
@@ -78,7 +82,6 @@ _REST = 1e-5  # range of rates, over C, and of the queue, over C RTT, up to whic
 _GROWTH_OF_QUEUE = 1.5  # factor by which a queue that grows without bound grows in the last half of a run, at least
 _DECLARED_TIMES = 300.0, 2000.0  # s, of runs in which declared cycles are counted
 _DECLARED_ERROR = 0.01  # standard error of period and amplitude, as a share, with which a run is long enough
-_CERTAIN = 0.1  # standard error of a multiplier with which a run is long enough
 
 
 class _Series(NamedTuple):
@@ -112,9 +115,17 @@ class _Case:
     near: float | None = None
     """Approximate period [s]; None: the shortest one."""
     by_rates: bool = False
+    progress: ProgressCallback | None = None
+
+    def report(self, duration: float, purpose: str) -> None:
+        """Report a run before it begins."""
+        if self.progress is not None:
+            self.progress(Step(f"{purpose}: a {self.engine} run of {duration:.4g} s"))
 
     def run(self, duration: float, step: float, later: Sequence[float] = (), cut: Any = None, seed: int = 0) -> _Series:
         """Return the samples of a run with later starts of flows [s] and a cut of the capacity."""
+        disturbed = "decay of differences" if len(later) else "decay of the sum"
+        self.report(duration, "the cycle" if cut is None and not len(later) else disturbed)
         network = self.network
         if len(later):
             starts = [flow.start + wait for flow, wait in zip(network.flows, later, strict=True)]
@@ -188,6 +199,7 @@ def measured_cycle(
     seed: int = 1,
     *,
     near: Quantity | None = None,
+    progress: ProgressCallback | None = None,
 ) -> LimitCycle:
     """Return the limit cycle that runs show, with multipliers from the decay of disturbances.
 
@@ -206,6 +218,8 @@ def measured_cycle(
     near : float, s, > 0, optional
         Approximate period, for example that of `limit_cycle`: shorter and longer motions by more than a third are not
         considered. None: the shortest motion that repeats.
+    progress : callable, optional
+        Called with a `Progress` before each run: its purpose and length, as `text`.
 
     Returns
     -------
@@ -242,7 +256,7 @@ def measured_cycle(
     if network is None:
         loop, network = cycle_case(loop)
     period = None if near is None else as_time(near, "near", positive=True)
-    return _observe(_Case(loop, network, engine, time, seed, period))
+    return _observe(_Case(loop, network, engine, time, seed, period, progress=progress))
 
 
 def _observe(case: _Case) -> LimitCycle:
@@ -254,12 +268,12 @@ def _observe(case: _Case) -> LimitCycle:
         case, cycle = _settled(case)
     except (ValueError, TypeError) as error:
         raise LinearizationError(f"it has no {case.engine} runs: {error}") from None
-    maps = {"sum": _of_sum(case, cycle)}
+    maps = {"sum of flows": _of_sum(case, cycle)}
     if case.network.n_flows > 1:
-        maps["differences"] = _of_differences(case, cycle)
-    known = {name: fitted for name, fitted in maps.items() if fitted is not None}
+        maps["differences of flows"] = _of_differences(case, cycle)
+    known = {mode: fitted for mode, fitted in maps.items() if fitted is not None}
     values = np.concatenate([np.empty(0, complex), *(fitted.multipliers for fitted in known.values())])
-    notes = [_text(name, fitted) for name, fitted in maps.items()]
+    notes = [decay_text(*pair) for pair in maps.items()]
     notes.append(f"standard deviation of the return times: {cycle.spread:.2%} of the period")
     queue = cycle.rows[:, :, 0]
     mean = cycle.rows.mean(axis=0)
@@ -271,7 +285,7 @@ def _observe(case: _Case) -> LimitCycle:
         float(queue.mean()),
         0.5 * float(np.ptp(queue, axis=1).mean()),
         values[np.argsort(-np.abs(values))],
-        stable=_verdict(known),
+        stable=decays(known),
         method=f"runs of {engine}, and the decay of disturbances of the sum and of the differences of flows",
         orbit={
             "time": cycle.period * np.arange(_POINTS) / _POINTS,
@@ -282,28 +296,10 @@ def _observe(case: _Case) -> LimitCycle:
     )
 
 
-def _verdict(maps: Mapping[str, ReturnMap]) -> bool | None:
-    """Return whether deviations decay; None within two standard errors of 1, and without a multiplier."""
-    sizes = [(abs(fitted.multipliers[0]), 2.0 * fitted.error) for fitted in maps.values()]
-    if any(size - error > 1.0 for size, error in sizes):
-        return False
-    return True if sizes and all(size + error < 1.0 for size, error in sizes) else None
-
-
 def _draws(loop: Loop) -> bool:
     """Return whether hosts or queue disciplines draw random numbers."""
     protocols = [loop] if isinstance(loop, Protocol) else list(loop.protocols)
     return any("random" in protocol.required_env for protocol in protocols)
-
-
-def _text(name: str, fitted: ReturnMap | None) -> str:
-    """Return the multipliers of a mode in words."""
-    if fitted is None:
-        return f"{name} of flows: no deviation above the noise, so no multiplier"
-    values = ", ".join(
-        f"{value.real:.3f}{value.imag:+.3f}j" if value.imag else f"{value.real:.3f}" for value in fitted.multipliers
-    )
-    return f"{name} of flows: {values}, standard error {fitted.error:.2g} from {fitted.pairs} pairs of periods"
 
 
 def _declared(case: _Case) -> LimitCycle | None:
@@ -314,18 +310,16 @@ def _declared(case: _Case) -> LimitCycle | None:
     form = host_of(case.loop).probing_cycle
     if form is None or case.engine != "packet":
         return None
-    known: dict[str, ReturnMap] = {}
+    maps: dict[str, ReturnMap | None] = {}
     for duration in _DECLARED_TIMES:
         cycles = _declared_cycles(case, form, duration)
         if cycles is None:
             return None
-        maps = {name: remembered_map(values) for name, values in modes(cycles.memories).items()}
-        known = {name: fitted for name, fitted in maps.items() if fitted is not None}
+        maps = memory_maps(cycles.memories)
         errors = [standard_error(each) / each.mean() for each in (cycles.lengths, cycles.swings)]
-        if max(errors) <= _DECLARED_ERROR and all(fitted.error <= _CERTAIN for fitted in known.values()):
+        if max(errors) <= _DECLARED_ERROR and all(fitted.error <= CERTAIN for fitted in maps.values() if fitted):
             break
     assert cycles is not None
-    values = np.concatenate([np.empty(0, complex), *(fitted.multipliers for fitted in known.values())])
     lengths, swings = cycles.lengths, cycles.swings
     return LimitCycle(
         "random cycle",
@@ -333,12 +327,12 @@ def _declared(case: _Case) -> LimitCycle | None:
         float(lengths.mean()),
         cycles.mean,
         float(swings.mean()),
-        values[np.argsort(-np.abs(values), kind="stable")],
-        stable=_verdict(known),
+        multipliers_of(maps),
+        stable=decays(maps),
         method=f"means of {len(swings)} cycles of packets, from a change of {cycles.field} to the next, and the decay "
         "of deviations of the memory",
         notes=(
-            *(_text(name, fitted) for name, fitted in maps.items()),
+            *(decay_text(*pair) for pair in maps.items()),
             f"standard errors of the means: period {standard_error(lengths):.2g} s, "
             f"amplitude {standard_error(swings):.2g} bytes",
         ),
@@ -361,6 +355,7 @@ def _declared_cycles(case: _Case, form: ProbingCycle, duration: float) -> _Decla
     entries = {quantity: names[0] for quantity, names in form.memory.items()}
     fields = dict.fromkeys([*(name for name, _ in form.begins), *entries.values()])
     scenario = Scenario(case.network, case.loop, duration, seed=case.seed)
+    case.report(duration, "the declared cycle")
     run = packet.simulate(scenario, step, record=[f"flow.{name}" for name in fields])
     queue = run.queue.to_numpy()[:, int(case.network.capacities.argmin())].astype(float)
     for begins in form.begins:
@@ -377,27 +372,6 @@ def _declared_cycles(case: _Case, form: ProbingCycle, duration: float) -> _Decla
         memories = {quantity: run[f"flow.{name}"].to_numpy()[at] for quantity, name in entries.items()}
         return _Declared(lengths, np.array(swings), float(queue[at[0] : at[-1]].mean()), memories, begins[0])
     return None
-
-
-def modes(memories: Mapping[str, Real]) -> dict[str, Real]:
-    """Return the memories of cycles as modes: the sum and the differences of flows.
-
-    Parameters
-    ----------
-    memories : mapping
-        Quantity -> array of shape (n_cycles, n_flows). Bounds that are not set yet are left out.
-
-    Returns
-    -------
-    dict
-        "sum" and, for several flows, "differences" -> array of shape (n_cycles, n), relative to the means.
-    """
-    known = [rows / rows.mean() for rows in memories.values() if np.abs(rows).max() < UNKNOWN and rows.mean() > 0.0]
-    sums = np.column_stack([rows.mean(axis=1) for rows in known]) if known else np.empty((0, 0))
-    modes = {"sum": sums}
-    if known and known[0].shape[1] > 1:
-        modes["differences"] = np.column_stack([rows - rows.mean(axis=1, keepdims=True) for rows in known])
-    return modes
 
 
 def _settled(case: _Case) -> tuple[_Case, _Cycle]:

@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from ecc._support.arguments import shown
 from ecc._support.display import Displayed, Rows, number_text, value_text
@@ -109,6 +108,8 @@ class OrbitProof(Displayed):
     @property
     def lower(self) -> float:
         """Proven lower bound of the largest |multiplier|; 0 without a proof."""
+        from scipy.sparse.csgraph import connected_components
+
         if not self.exists or not len(self.multipliers):
             return 0.0
         # discs that overlap contain as many multipliers as there are discs, but one of them may contain none

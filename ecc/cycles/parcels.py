@@ -281,7 +281,7 @@ class Parcels:
 def _begun(protocol: Protocol, rtt: float, clock: tuple[int, bool], index: int) -> Host:
     """Return a host before its first action."""
     hooks = protocol._completed_flow_hooks(protocol.flow_hooks())
-    flow = protocol.FlowState()
+    flow = protocol.flow_record()
     if "on_ack" not in hooks or not hasattr(flow, "window_filled"):
         raise LinearizationError("parcels need hosts with delivery-rate samples of ACKs")
     for name, value in vars(flow).items():

@@ -12,6 +12,12 @@ are those of `return_maps`, by runs that differ by 5 % in one entry of the memor
 
 State machines have constant waits, evenly spread over the flows. Hooks draw theirs, and runs that are compared draw the
 same numbers.
+
+If the memory does not return, the cycle is random. Then two runs that draw the same numbers give the exponent of the
+growth of small deviations, and a longer run of hooks gives the multipliers of the mean map: the decay of the deviations
+that the memory has in each cycle (`ecc.cycles.signals.memory_maps`), which packet runs show, too. Both can disagree:
+hosts change their state at single ACKs. Two runs with the same draws part until they differ by the effect of such an
+event, while larger deviations decay in the mean.
 """
 
 from __future__ import annotations
@@ -19,18 +25,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import log, nan, sqrt
+from math import inf, log, nan, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc._support.intervals import mean_with_interval
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.forms import ProbingCycle, StateMachine
 from ecc.contract.protocol import Protocol
 from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.parcels import Parcels
-from ecc.cycles.return_maps import STEP, period_of, return_map
+from ecc.cycles.return_maps import STEP, UNKNOWN, period_of, return_map
+from ecc.cycles.signals import ReturnMap, decay_text, memory_maps, multipliers_of
 from ecc.errors import ConvergenceError, LinearizationError
 from ecc.fluid.network.simulation import Prepared, prepare
 from ecc.network.network import Network
@@ -47,12 +55,19 @@ CYCLES = 4
 """Minimum number of cycles until the memory returns."""
 MAX_CYCLES = 400
 MAX_TIME = 150.0  # s, until which a run must have these cycles
+LONG_RUNS = (500.0, 1000), (1000.0, 2000)
+"""Time [s] and cycles after which a run of hooks ends whose memory does not return: first, and if that is undecided."""
+SETTLING = 0.25  # share of a long run before the cycles that count
 _EQUAL = 8  # equal memories in a row that show a cycle of hosts that draw
 _TOLERANCE = 4e-4  # relative change of a memory per second of a period that counts as none
 _DELAYS = 1, 2  # cycles after a change until deviations are compared: long cycles, and those shorter than _SHORT
 _SHORT = 1.0  # s
-_EXPONENT_CYCLES, _SETTLING = 14, 2  # cycles over which growth is averaged, and those before
-_SMALL, _MIN_GROWTH = 0.01, 1e-6  # relative deviations; growth below which a deviation counts as gone
+_FLUID_CYCLES = 14  # maximum number of cycles of the fluid over which growth is averaged
+_TURNS = 2  # cycles in which a deviation turns into the direction that grows most
+_BATCHES, _FEW_BATCHES = 20, 6  # maximum number of batches of cycles for a confidence interval; that of short batches
+_BATCH = 4  # cycles of a batch that is not short
+_SMALL = {"fluid": 0.01, "hooks": 0.001}  # relative deviations; the fluid has events on a grid of time
+_MIN_GROWTH = 1e-6  # growth below which a deviation counts as gone
 _APART = 1.0  # s between the starts of flows
 _LONGEST = 25.0  # s in which a cycle must begin twice to count; otherwise the next shorter one is used
 _PER_RTT = 5  # samples of the fluid per shortest RTT
@@ -68,17 +83,61 @@ class _Orbit(NamedTuple):
     begins: str
 
 
+class _Growth:
+    """The growth of a small deviation from one start of a cycle to the next.
+
+    At each start, the memory is changed by `size`, a share of it, in the direction that the last change has reached.
+    """
+
+    def __init__(self, memory: FloatArray, size: float) -> None:
+        self.size = size
+        self.known = (np.abs(memory) < UNKNOWN) & (memory != 0.0)
+        self.direction = np.where(self.known, np.where(np.arange(len(memory)) % 2 == 0, 1.0, -1.0), 0.0)
+        self.logarithms: list[float] = []
+
+    def changes(self) -> FloatArray:
+        """Return the next relative changes of the memory."""
+        return np.asarray(self.size * self.direction / np.linalg.norm(self.direction))
+
+    def add(self, changed: FloatArray, memory: FloatArray) -> None:
+        """Add the growth over a cycle, which ends with these memories of the changed run and of the other one."""
+        reached = np.where(self.known, (changed - memory) / np.where(self.known, memory, 1.0), 0.0)
+        size = float(np.linalg.norm(reached))
+        self.logarithms.append(log(max(size / self.size, _MIN_GROWTH)))
+        self.direction = reached if size > 0.0 else self.direction
+
+    def exponent(self) -> tuple[float, tuple[float, float]]:
+        """Return the mean logarithm of the growth per cycle, with its confidence interval (95 %).
+
+        Growth in successive cycles is correlated, so that the interval is that of the means of batches.
+        """
+        late = np.array(self.logarithms[_TURNS:])
+        count = min(_BATCHES, max(len(late) // _BATCH, min(len(late) // 2, _FEW_BATCHES)))
+        if count < 2:
+            return nan, (-inf, inf)
+        means = np.array([batch.mean() for batch in np.array_split(late, count)])
+        half = float(mean_with_interval(means, 0, 0.95)[1])
+        return float(late.mean()), (float(late.mean()) - half, float(late.mean()) + half)
+
+    @property
+    def decays(self) -> bool | None:
+        """Whether deviations decay; None: the interval of the exponent contains 0."""
+        _, (low, high) = self.exponent()
+        return True if high < 0.0 else False if low > 0.0 else None
+
+
 @dataclass
 class CycleStarts:
     """Starts of cycles of a run, and the memory of all probing flows there."""
 
-    fields: Sequence[Sequence[tuple[str, ...]]]  # of each probing flow: fields of each entry of its memory
+    fields: Sequence[Sequence[tuple[str, ...]]]  # per probing flow and entry of its memory
     begins: tuple[str, float | None]
     times: list[float] = field(default_factory=list)
     memories: list[FloatArray] = field(default_factory=list)
     after: bool = False  # whether a cycle begins as the first flow leaves the value
     together: bool = False  # whether all flows count, instead of the first one
     draws: bool = False  # whether hosts draw random numbers
+    returns: bool = True  # False: the run has ended without a period
     last: float | None = None
 
     def sees(self, values: Sequence[float]) -> bool:
@@ -107,7 +166,7 @@ class CycleStarts:
     @property
     def period(self) -> int:
         """Cycles after which the memory returns; 0: not yet."""
-        if len(self.times) < CYCLES:
+        if len(self.times) < CYCLES or not self.returns:
             return 0
         length = (self.times[-1] - self.times[0]) / (len(self.times) - 1)
         memories, tolerance = np.array(self.memories), _TOLERANCE * length
@@ -122,20 +181,27 @@ class CycleStarts:
 
 
 class Hooks:
-    """The run of hosts with hooks, in parcels; `acks` and `spread` of their ACKs are those of `Parcels` (0: `ACKS`)."""
+    """The run of hosts with hooks, in parcels; `acks` and `spread` of their ACKs are those of `Parcels`.
+
+    If they are not given, they are those of `ACKS` and, in continuous time, of the protocol.
+    """
 
     def __init__(
-        self, protocols: Sequence[Protocol], network: Network, time: str, acks: int = 0, spread: float = 0.0
+        self, protocols: Sequence[Protocol], network: Network, time: str, acks: int = 0, spread: float | None = None
     ) -> None:
         self.forms = [form for form in (protocol.probing_cycle for protocol in protocols) if form is not None]
         if len(self.forms) < len(protocols):
             raise LinearizationError("parcels need hosts that all declare a probing_cycle")
+        if spread is None:
+            spread = self.forms[0].spread if time == "continuous" else 0.0
+        self.spread = spread
         self.run = Parcels(protocols, network, acks or ACKS[time], time == "discrete", spread)
         self.fields = [tuple(form.memory.values()) for form in self.forms]
-        self.draws = any("random" in protocol.required_env for protocol in protocols)
+        self.draws = spread > 0.0 or any("random" in protocol.required_env for protocol in protocols)
         self.form: ProbingCycle = self.forms[0]
         self.trace: list[tuple[float, ...]] = []
-        self.copies: list[Parcels] = []
+        self.copy = self.run  # at the start of a cycle
+        self.size = _SMALL["hooks"]  # size of the deviations whose growth is measured
 
     def starts(self, begins: tuple[str, float | None]) -> CycleStarts:
         after = self.form.after and begins == self.form.begins[0]
@@ -158,18 +224,37 @@ class Hooks:
         return np.array([float(getattr(host.flow, names[0])) for host, entries in pairs for names in entries])
 
     def orbit(self) -> _Orbit:
-        """Advance until the memory returns."""
+        """Advance until the memory returns; if it does not, until the end of a long run."""
         begins = self.begins()
         starts, traces = self.starts(begins), list[list[tuple[float, ...]]]()
         while len(starts.times) < MAX_CYCLES and self.next_start(self.run, starts, MAX_TIME):
             traces.append(self.trace)
-            self.copies.append(self.run.copy())
+            self.copy = self.run.copy()
             if starts.period:
                 break
+        else:
+            starts.returns = False
         self.begun = starts
+        if len(starts.times) < CYCLES:
+            raise ConvergenceError(f"only {len(starts.times)} cycles begin within {MAX_TIME:g} s")
+        if not starts.returns:
+            self._continue(starts, traces)
         table = np.array([row for trace in traces[-_shown(starts) :] for row in trace]).T
         orbit = {"time": table[0] - table[0, 0], "queue": table[1], "rates": table[2:]}
         return _Orbit(np.array(starts.times), np.array(starts.memories), starts.period, orbit, begins[0])
+
+    def _continue(self, starts: CycleStarts, traces: list[list[tuple[float, ...]]]) -> None:
+        """Continue a run whose memory does not return, and measure the growth of deviations."""
+        self.grown = _Growth(starts.memories[-1], self.size)
+        for until, cycles in LONG_RUNS:
+            self.run = self.copy.copy()  # at the start of a cycle
+            starts.last = float(getattr(self.run.hosts[0].flow, starts.begins[0]))
+            while len(starts.times) < cycles and self.next_start(self.run, starts, until):
+                traces.append(self.trace)
+                self.grown.add(self.respond(-1, self.grown.changes(), 1)[0], starts.memories[-1])
+                self.copy = self.run.copy()
+            if self.grown.decays is not None:
+                break
 
     def begins(self) -> tuple[str, float | None]:
         """Return the field and value at which the longest cycle begins that recurs."""
@@ -182,7 +267,7 @@ class Hooks:
 
     def respond(self, cycle: int, changes: FloatArray, count: int) -> FloatArray:
         """Return the memories at the next starts of cycles, after relative changes at the start of one."""
-        run, starts = self.copies[cycle].copy(), self.starts(self.begun.begins)
+        run, starts = self.copy.copy(), self.starts(self.begun.begins)
         starts.last = float(getattr(run.hosts[0].flow, starts.begins[0]))
         for entry in np.flatnonzero(changes):
             flow, names = starts.place(int(entry))
@@ -285,6 +370,13 @@ class _Fluid:
         orbit = {"time": time[inside] - time[inside][0], "queue": result.queue[inside, link] / 8.0, "rates": rates}
         return _Orbit(np.array(starts.times), np.array(starts.memories), starts.period, orbit, begins[0])
 
+    def growth(self, memories: FloatArray) -> _Growth:
+        """Return the growth of deviations in the first cycles."""
+        growth = _Growth(memories[-1], _SMALL["fluid"])
+        for cycle in range(CYCLES, min(len(memories) - 1, CYCLES + _FLUID_CYCLES)):
+            growth.add(self.respond(cycle, growth.changes(), 1)[0], memories[cycle + 1])
+        return growth
+
     def respond(self, cycle: int, changes: FloatArray, count: int) -> FloatArray:
         """Return the memories at the next starts of cycles, after relative changes at the start of one."""
         begun = cycle % len(self.begun.times)
@@ -315,7 +407,7 @@ def _shown(starts: CycleStarts) -> int:
 
 
 def _cycles(orbit: _Orbit) -> tuple[FloatArray, FloatArray]:
-    """Return the lengths [s] of the last half of the cycles, and half of the range of the queue in each."""
+    """Return the lengths [s] of the cycles that are shown, and half of the range of the queue in each."""
     begun = orbit.times[-1 - len(orbit.times) // 2 :]
     at = np.searchsorted(orbit.orbit["time"], begun - begun[0])
     queue = orbit.orbit["queue"]
@@ -334,24 +426,13 @@ def standard_error(values: FloatArray) -> float:
     return float(parts.std(ddof=1) / sqrt(len(parts))) if len(parts) > 1 else nan
 
 
-def _exponent(run: Hooks | _Fluid, memories: FloatArray) -> tuple[float, tuple[float, float]]:
-    """Return the mean logarithm of the growth of a deviation per cycle, with its confidence interval (95 %).
-
-    At each start of a cycle, the memory is changed by 1 % in the direction that the last change has reached.
-    """
-    known = (np.abs(memories[-1]) < 1e200) & (memories[-1] != 0.0)
-    direction = np.where(known, np.where(np.arange(len(known)) % 2 == 0, 1.0, -1.0), 0.0)
-    growths = []
-    for cycle in range(CYCLES, min(len(memories) - 1, CYCLES + _EXPONENT_CYCLES)):
-        changes = _SMALL * direction / np.linalg.norm(direction)
-        after = run.respond(cycle, changes, 1)[0]
-        reached = np.where(known, (after - memories[cycle + 1]) / np.where(known, memories[cycle + 1], 1.0), 0.0)
-        size = float(np.linalg.norm(reached))
-        growths.append(log(max(size / _SMALL, _MIN_GROWTH)))
-        direction = reached if size > 0.0 else direction
-    late = np.array(growths[_SETTLING:])
-    half = 2.0 * float(late.std(ddof=1)) / sqrt(len(late))
-    return float(late.mean()), (float(late.mean()) - half, float(late.mean()) + half)
+def _mean_maps(run: Hooks | _Fluid, memories: FloatArray) -> dict[str, ReturnMap | None]:
+    """Return the maps of the deviations that the memories of a long run of hooks have; no maps for other runs."""
+    if isinstance(run, _Fluid) or len({tuple(form.memory) for form in run.forms}) > 1:
+        return {}
+    late = memories[int(SETTLING * len(memories)) :]
+    table = late.reshape(len(late), len(run.forms), -1)
+    return memory_maps({quantity: table[:, :, k] for k, quantity in enumerate(run.form.memory)})
 
 
 def probing_cycle(loop: Loop, network: Network, time: str) -> LimitCycle:
@@ -391,26 +472,33 @@ def probing_cycle(loop: Loop, network: Network, time: str) -> LimitCycle:
     notes: tuple[str, ...] = ()
     if by_fluid:
         notes = ("waits are constant numbers, evenly spread over the flows",)
-    elif any("random" in protocol.required_env for protocol in protocols):
-        notes = ("hosts draw their waits; a changed run draws the same numbers",)
+    elif isinstance(run, Hooks) and run.draws:
+        drawn = "ACKs arrive at times that are drawn" if run.spread else "hosts draw their waits"
+        notes = (f"{drawn}; a changed run draws the same numbers",)
     starts = f"from a change of {orbit.begins} to the next"
     if not orbit.period:
-        exponent, interval = _exponent(run, orbit.memories)
+        growth = run.grown if isinstance(run, Hooks) else run.growth(orbit.memories)
+        exponent, interval = growth.exponent()
+        maps = _mean_maps(run, orbit.memories)
+        multipliers = multipliers_of(maps)
+        stays = len(multipliers) > 0 and abs(multipliers[0]) >= 1.0
         lengths, swings = _cycles(orbit)
         return basic(
             object="random cycle",
             period=float(lengths.mean()),
             amplitude=float(swings.mean()),
-            multipliers=np.zeros(0, complex),
+            multipliers=multipliers,
             exponent=exponent,
             interval=interval,
-            stable=True if interval[1] < 0.0 else False if interval[0] > 0.0 else None,
-            method=f"growth of deviations of 1 % in the memory of {model}, {starts}",
+            stable=False if growth.decays and stays else growth.decays,
+            method=f"growth of deviations of {growth.size:.1%} in the memory of {model}, {starts}",
             notes=(
                 *notes,
                 f"the memory does not return after 1 to 4 cycles, within {orbit.times[-1]:.0f} s",
+                f"exponent from {len(growth.logarithms) - _TURNS} cycles",
                 f"means of {len(lengths)} cycles; standard error of the period {standard_error(lengths):.2g} s, of the "
                 f"amplitude {standard_error(swings):.2g} bytes",
+                *(f"mean map of the {decay_text(*pair)}" for pair in maps.items() if pair[1] is not None),
             ),
         )
     duration = float(orbit.times[-1] - orbit.times[-1 - orbit.period])

@@ -254,7 +254,7 @@ def _step_cycle(parts: _Loop, start: _Point) -> _Cycle:
         excess = float(parts.counts @ x[-1]) - C
         if i > _STEPS and empty > memory and excess > 0.0:
             rates: Real = np.array(x)
-            share = excess / float(parts.counts @ (rates[-1] - rates[-2]))  # of the last step, after the crossing
+            share = excess / float(parts.counts @ (rates[-1] - rates[-2]))  # share after the crossing
             back = rates[-1 - _STEPS :] - share * (rates[-1 - _STEPS :] - rates[-2 - _STEPS : -1])
             end = _Point(np.column_stack([back[-1], y[:, 1:]]), back)
             times: Real = h * np.arange(float(len(queue) - origin))

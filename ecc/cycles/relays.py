@@ -177,7 +177,7 @@ class _Curve(_Track):
         area, pipe = 0.0, self.loop.pipe
         for k in range(begin, end):
             first, last, rtts = self.window[k], self.window[k + 1], self.theta[k + 1] - self.theta[k]
-            if first + last > 2.0 * pipe:  # of (W - pipe) W/C over theta, with W linear
+            if first + last > 2.0 * pipe:  # integral of (W - pipe) W/C over theta, with W linear
                 squares = (first * first + first * last + last * last) / 3.0
                 area += rtts * (squares - 0.5 * pipe * (first + last)) / self.loop.capacity
         return area

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from ecc._support.arguments import check_arguments
 from ecc._support.quantity import as_count, as_number
@@ -197,6 +196,8 @@ def period_doubling(
     >>> round(result.value, 9), result.supercritical
     (3.0, True)
     """
+    from scipy.optimize import brentq
+
     values, orbits = _followed(law, parameters, low, high, start, period)
 
     def excess(k: int) -> float:
@@ -325,6 +326,7 @@ def _meeting(
     border: float,
 ) -> float:
     """Return the value at which the orbit through the border returns to it."""
+    from scipy.optimize import brentq
 
     def returns(value: float) -> float:
         return float(_composed(law, border, parameters(value), len(orbit.points))[1].c[0]) - border

@@ -8,11 +8,13 @@ a linear map, fitted by least squares (dynamic mode decomposition).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import fftconvolve
+
+from ecc.cycles.return_maps import UNKNOWN
 
 __all__ = [
     "MIN_PERIODS",
@@ -21,7 +23,11 @@ __all__ = [
     "Sections",
     "bin_means",
     "dead_beat",
+    "decay_text",
+    "decays",
     "fitted_map",
+    "memory_maps",
+    "multipliers_of",
     "period_of",
     "profiles",
     "remembered_map",
@@ -38,6 +44,8 @@ MIN_PERIODS = 6
 """Periods that a signal must contain."""
 _ABOVE = 4.0  # deviations below this multiple of the noise are not the first of a pair
 _CERTAIN = 0.05  # standard error of a multiplier up to which a further direction may make it less certain
+CERTAIN = 0.1
+"""Standard error up to which a multiplier of a memory is certain."""
 _PARTS = 10  # parts of a run, each of which is left out once for a standard error
 _RANKS = 3  # maximum number of multipliers that a fit distinguishes
 
@@ -125,6 +133,8 @@ def sections_of(signal: Real, period: float, template: Real | None = None) -> Se
 
 def _mismatch(signal: Real, template: Real) -> Real:
     """Return the sum of squared differences between the template and the signal from each sample on."""
+    from scipy.signal import fftconvolve
+
     products = fftconvolve(signal - signal.mean(), (template - signal.mean())[::-1], mode="valid")
     squares = np.concatenate([[0.0], np.cumsum((signal - signal.mean()) ** 2)])
     energy = squares[len(template) :] - squares[: -len(template)]
@@ -264,6 +274,80 @@ def remembered_map(rows: Real) -> ReturnMap | None:
     without = (two - parts[:, 1]) / (one - parts[:, 0])
     error = float(np.sqrt((_PARTS - 1) / _PARTS * np.sum((without - without.mean()) ** 2)))
     return ReturnMap(np.array([two / one], dtype=complex), error, len(products))
+
+
+def memory_maps(memories: Mapping[str, Real]) -> dict[str, ReturnMap | None]:
+    """Return the map of the deviations of each quantity of a memory: of the sum and of the differences of flows.
+
+    Quantities have maps of their own, because the one with the largest deviations hides those that decay more slowly.
+
+    Parameters
+    ----------
+    memories : mapping
+        Quantity -> array of shape (n_cycles, n_flows). A bound that is not set yet has no map.
+
+    Returns
+    -------
+    dict
+        "sum of flows" and, for several flows, "differences of flows", each with the quantity -> map; None: the
+        deviations do not vary, or the run is too short.
+    """
+    maps: dict[str, ReturnMap | None] = {}
+    for quantity, rows in memories.items():
+        if np.abs(rows).max() >= UNKNOWN or not rows.mean() > 0.0:
+            continue
+        relative = rows / rows.mean()
+        means = relative.mean(axis=1, keepdims=True)
+        maps[f"{quantity}, sum of flows"] = remembered_map(means)
+        if rows.shape[1] > 1:
+            maps[f"{quantity}, differences of flows"] = remembered_map(relative - means)
+    return maps
+
+
+def multipliers_of(maps: Mapping[str, ReturnMap | None]) -> NDArray[np.complex128]:
+    """Return the multipliers of maps, the largest modulus first; uncertain ones only if none is certain.
+
+    Parameters
+    ----------
+    maps : mapping
+        Mode -> map, or None.
+    """
+    known = [fitted for fitted in maps.values() if fitted is not None]
+    certain = [fitted for fitted in known if fitted.error <= CERTAIN]
+    values = np.concatenate([np.empty(0, complex), *(fitted.multipliers for fitted in certain or known)])
+    return values[np.argsort(-np.abs(values), kind="stable")]
+
+
+def decays(maps: Mapping[str, ReturnMap | None]) -> bool | None:
+    """Return whether deviations decay; None within two standard errors of 1, and without a multiplier.
+
+    Parameters
+    ----------
+    maps : mapping
+        Mode -> map, or None.
+    """
+    sizes = [(abs(fitted.multipliers[0]), 2.0 * fitted.error) for fitted in maps.values() if fitted is not None]
+    if any(size - error > 1.0 for size, error in sizes):
+        return False
+    return True if sizes and all(size + error < 1.0 for size, error in sizes) else None
+
+
+def decay_text(mode: str, fitted: ReturnMap | None) -> str:
+    """Return the multipliers of a mode in words.
+
+    Parameters
+    ----------
+    mode : str
+        Name of the mode, for example "differences of flows".
+    fitted : ReturnMap or None
+        Map of its deviations.
+    """
+    if fitted is None:
+        return f"{mode}: no deviation above the noise, so no multiplier"
+    values = ", ".join(
+        f"{value.real:.3f}{value.imag:+.3f}j" if value.imag else f"{value.real:.3f}" for value in fitted.multipliers
+    )
+    return f"{mode}: {values}, standard error {fitted.error:.2g} from {fitted.pairs} pairs of periods"
 
 
 def dead_beat(sequences: list[Real], floor: float) -> ReturnMap | None:

@@ -23,7 +23,7 @@ from ecc.errors import ConvergenceError
 
 __all__ = ["spaced_loss_cycle"]
 
-_STEP = 0.125  # of the RTT: step of the integration
+_STEP = 0.125  # step of the integration, in RTTs
 _MAX_STEPS = 400_000
 _MAX_IN_RECOVERY = 50  # losses in recoveries, one after the other
 _HALVINGS = 60

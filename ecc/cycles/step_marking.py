@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import solve_ivp
 
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
@@ -111,6 +110,8 @@ class _Trace:
 
 def _grow(parts: MarkedWindows, y: Real, trace: _Trace) -> Real:
     """Return the state a window of data after the queue has crossed the threshold."""
+    from scipy.integrate import solve_ivp
+
     size = y.size
 
     def slope(_: float, z: Real) -> Real:
@@ -159,6 +160,8 @@ def _grow(parts: MarkedWindows, y: Real, trace: _Trace) -> Real:
 
 def _respond(parts: MarkedWindows, y: Real, trace: _Trace) -> Real:
     """Return the state at the end of a marked round, in which windows jump and are held."""
+    from scipy.integrate import solve_ivp
+
     before = parts.in_flight(y)
     after = parts.jumped(y, parts.delay(before))
     D, seconds = parts.delay(before), before / parts.capacity

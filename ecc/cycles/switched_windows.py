@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import solve_ivp
 
 from ecc.cycles.sum_and_differences import sum_and_differences
 from ecc.errors import ConvergenceError
@@ -179,6 +178,8 @@ class _Run:
 
     def advance(self) -> str:
         """Integrate to the next event; return its name."""
+        from scipy.integrate import solve_ivp
+
         due = [self.switches[0][0]] if self.switches else []
         if self.marked > 0.0 and self.loop.response is not None:
             due.append(max(self.next_response, self.t))

@@ -89,6 +89,7 @@ def test_a_remembered_window_is_part_of_the_state():
     assert multipliers(cycle)[0] == pytest.approx(0.5 * (0.4 + np.sqrt(0.16 + 1.6)), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_flows_that_lose_in_turn_stay_out_of_phase():
     # (3/4 x, T - 3/4 x) follows windows (x, T - x) of which the larger one loses: -3/4 per overflow, if growth in the
     # RTT between the loss and the response is left out, which is 1 % of a window here
@@ -217,6 +218,7 @@ def test_both_parts_of_compounds_window_move_at_once_in_rounds():
     assert multipliers(cycle)[:2] == pytest.approx([0.5, 0.5], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_motion_that_does_not_repeat_has_the_period_of_its_near_returns():
     """CUBIC in rounds: two overflows, as in continuous time; deviations of packets decay, and smaller ones grow."""
     net = ecc.Network.dumbbell("40 Mb/s", [0.05] * 2, buffer=250_000, packet_size=1500)
@@ -264,6 +266,7 @@ def mean_window(cycle):
     return float(np.trapezoid(window, time) / (time[-1] - time[0])) / 1000.0
 
 
+@pytest.mark.slow
 def test_evenly_spaced_losses_multiply_deviations_by_the_square_of_the_decrease_factor():
     cycle = spaced_loss_cycle(NewReno(), 0.1, 1e-4)
     assert multipliers(cycle)[0] == pytest.approx(0.25, abs=0.01)

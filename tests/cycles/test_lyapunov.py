@@ -36,6 +36,7 @@ def mean_log(low, high):
     return (high * ln(high) - low * ln(low)) / (high - low) - 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "p", "state", "expected"),
     [

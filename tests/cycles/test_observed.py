@@ -2,11 +2,9 @@
 
 from time import process_time
 
-import numpy as np
 import pytest
 
 import ecc
-from ecc.cycles.observed import modes
 from ecc.errors import ConvergenceError, LinearizationError
 from ecc.stability import limit_cycle, measured_cycle
 
@@ -55,14 +53,6 @@ def test_declared_cycles_of_hosts_that_probe_are_counted():
     # from an empty queue to the end of UP, with 5/4 of the bandwidth-delay product and two packets in flight; the
     # minimum RTT contains the transmission of a packet
     assert cycle.amplitude == pytest.approx(0.5 * (1.25 * 12.5e6 * 0.03012 + 3000 - 375_000), rel=0.01)
-
-
-def test_modes_are_relative_and_leave_out_unset_bounds():
-    rates = np.array([[1.0, 3.0], [2.0, 2.0]])
-    found = modes({"rate": rates, "bound": np.full((2, 2), 1e300)})
-    assert found["sum"].tolist() == [[1.0], [1.0]]
-    assert found["differences"].tolist() == [[-0.5, 0.5], [0.0, 0.0]]
-    assert list(modes({"rate": rates[:, :1]})) == ["sum"]
 
 
 def test_a_loop_at_rest_has_no_cycle():

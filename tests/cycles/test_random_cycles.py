@@ -89,6 +89,7 @@ def test_hosts_respond_to_the_feedback_of_routers_on_the_queue():
     assert growth[0] > growth[1] > 0.0
 
 
+@pytest.mark.slow
 def test_most_small_deviations_over_red_vanish_in_runs_with_the_same_draws():
     windows = random_windows(over("RED"), NETWORK, "discrete")
     other = [value if isinstance(value, int) else (1.0 + 1e-4) * value for value in windows.state]

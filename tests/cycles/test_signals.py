@@ -3,7 +3,20 @@
 import numpy as np
 import pytest
 
-from ecc.cycles.signals import bin_means, dead_beat, fitted_map, period_of, profiles, remembered_map, sections_of
+from ecc.cycles.signals import (
+    ReturnMap,
+    bin_means,
+    dead_beat,
+    decay_text,
+    decays,
+    fitted_map,
+    memory_maps,
+    multipliers_of,
+    period_of,
+    profiles,
+    remembered_map,
+    sections_of,
+)
 
 PERIOD = 61.7
 
@@ -88,3 +101,36 @@ def test_a_memory_without_correlation_is_dead_beat():
     assert fitted.error == pytest.approx(0.1)
     assert remembered_map(np.ones((400, 2))) is None
     assert remembered_map(rng.normal(size=(10, 2))) is None
+
+
+def test_each_quantity_of_a_memory_has_its_own_multipliers():
+    """A bound with small deviations that last, next to a rate with large ones that do not."""
+    rng = np.random.default_rng(6)
+    bound = np.zeros((2000, 2))
+    for k in range(1, len(bound)):
+        bound[k] = 0.9 * bound[k - 1] + 0.01 * rng.normal(size=2)
+    memories = {
+        "rate": 5.0 + rng.normal(size=(2000, 2)),
+        "bound": 3.0 + bound,
+        "unset bound": np.full((2000, 2), 1e300),
+    }
+    maps = memory_maps(memories)
+    assert list(maps) == [f"{name}, {mode} of flows" for name in ("rate", "bound") for mode in ("sum", "differences")]
+    assert maps["rate, sum of flows"].multipliers.tolist() == [0.0]
+    slow = maps["bound, differences of flows"]
+    assert abs(slow.multipliers[0] - 0.9) < 4.0 * slow.error
+    assert multipliers_of(maps)[0].real == pytest.approx(0.9, abs=0.05)
+    assert decays(maps)
+    assert list(memory_maps({"rate": memories["rate"][:, :1]})) == ["rate, sum of flows"]
+
+
+def test_uncertain_multipliers_are_left_out_next_to_certain_ones():
+    certain, uncertain = (ReturnMap(np.array([value + 0j]), error, 40) for value, error in ((0.5, 0.05), (0.9, 0.3)))
+    assert multipliers_of({"a": certain, "b": uncertain, "c": None}).tolist() == [0.5]
+    assert multipliers_of({"b": uncertain}).tolist() == [0.9]
+    assert multipliers_of({}).tolist() == []
+    assert decays({"b": uncertain}) is None
+    assert decays({"a": certain})
+    assert decays({"a": ReturnMap(np.array([1.5 + 0j]), 0.1, 40)}) is False
+    assert decay_text("sum of flows", certain) == "sum of flows: 0.500, standard error 0.05 from 40 pairs of periods"
+    assert decay_text("sum of flows", None) == "sum of flows: no deviation above the noise, so no multiplier"

@@ -108,6 +108,7 @@ def test_paced_windows_over_the_step_of_the_low_latency_queue():
         step_marking_cycle(read_protocol({"flows": DCTCP(), "links": DualPI2()}), network, "continuous")
 
 
+@pytest.mark.slow
 def test_the_note_of_a_cycle_of_paced_windows_has_another_cycle_that_smaller_states_reach():
     cycle = step_marking_cycle(*cycle_case(Prague()), "continuous")
     assert cycle.period == pytest.approx(0.2106, rel=1e-3)
