@@ -39,7 +39,7 @@ from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.parameters import check_choice
 from ecc.contract.reference import ReferenceLoop
 from ecc.models.newreno import NewReno
-from ecc.models.shared import hystart, windows
+from ecc.models.shared import hystart, start_up, windows
 
 LOW_WINDOW = 14.0  # packets below which the window grows and shrinks as TCP's
 SMALL, LARGE, BETA = 0.01, 32.0, 0.125  # packets per RTT, packets per RTT, share
@@ -58,15 +58,17 @@ class FlowState(windows.Restorable, hystart.FlowState):
 
 
 @dataclass(frozen=True)
-class BIC(hystart.SlowStartProtocol):
+class BIC(start_up.StartUpProtocol):
     """BIC.
 
     Parameters
     ----------
     form : str
         "paper" or "linux": the law of Linux 2.6.22.
-    slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
-        See `SlowStartProtocol`. The default is recovery by RACK-TLP with proportional rate reduction, as in Linux;
+    slow_start, search_threshold, search_drain, application_limited, saved_window, saved_rtt
+        See `StartUpProtocol`.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, pacing, restart, ecn
+        See `StartUpProtocol`. The default is recovery by RACK-TLP with proportional rate reduction, as in Linux;
         Linux 2.6.22 (`form` "linux") had SACK, and no `prr`.
 
     Raises

@@ -47,7 +47,7 @@ from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
 from ecc.laws.elementary import exp, log
-from ecc.models.shared import hystart, windows
+from ecc.models.shared import hystart, start_up, windows
 from ecc.models.vegas import Vegas, queued
 
 MIN_GAMMA, WEIGHT, SHARE = 5.0, 0.8, 0.75  # packets; weight of a sample in gamma; share of Reno's packets in queues
@@ -112,7 +112,7 @@ class FlowState(hystart.FlowState):
 
 
 @dataclass(frozen=True)
-class Compound(hystart.SlowStartProtocol):
+class Compound(start_up.StartUpProtocol):
     """Compound TCP.
 
     Parameters
@@ -131,8 +131,10 @@ class Compound(hystart.SlowStartProtocol):
         Minimum window for growth of the delay part; 0: any.
     adaptive : bool
         Whether gamma follows the data that Reno would have in queues (tuning by emulation).
-    slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
-        See `SlowStartProtocol`. The default is recovery by RACK and tail loss probes, as in Windows since 2016.
+    slow_start, search_threshold, search_drain, application_limited, saved_window, saved_rtt
+        See `StartUpProtocol`.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, pacing, restart, ecn
+        See `StartUpProtocol`. The default is recovery by RACK and tail loss probes, as in Windows since 2016.
 
     Raises
     ------

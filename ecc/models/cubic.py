@@ -35,7 +35,7 @@ from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
 from ecc.laws.elementary import exp, log
 from ecc.models.newreno import NewReno
-from ecc.models.shared import hystart, windows
+from ecc.models.shared import hystart, start_up, windows
 
 MAX_GROWTH = 1.5  # limit of the window after an RTT, as a factor (sec. 4.2)
 MIN_FIRST_GAIN = 0.05  # share of the window gained per RTT before any loss (Linux)
@@ -135,7 +135,7 @@ class FlowState(windows.Restorable, hystart.FlowState):
 
 
 @dataclass(frozen=True)
-class CUBIC(hystart.SlowStartProtocol):
+class CUBIC(start_up.StartUpProtocol):
     """CUBIC.
 
     Parameters
@@ -148,8 +148,10 @@ class CUBIC(hystart.SlowStartProtocol):
         "rfc9438", or "linux": the law of Linux's tcp_cubic.c, see the docstring of the module.
     fast_convergence : bool
         Whether a flow with a loss below its last maximum leaves room for other flows.
-    slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
-        See `SlowStartProtocol`. The default is recovery by RACK-TLP (QUIC: RFC 9002) with proportional rate reduction,
+    slow_start, search_threshold, search_drain, application_limited, saved_window, saved_rtt
+        See `StartUpProtocol`.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, pacing, restart, ecn
+        See `StartUpProtocol`. The default is recovery by RACK-TLP (QUIC: RFC 9002) with proportional rate reduction,
         as in Linux, Windows and QUIC stacks.
 
     Raises
@@ -183,7 +185,8 @@ class CUBIC(hystart.SlowStartProtocol):
         """Return the configuration of CUBIC in Linux 6.
 
         The law of tcp_cubic.c with its HyStart, loss recovery by RACK-TLP with proportional rate reduction, an initial
-        window of 10 packets, retransmission timeouts of 0.2 s or more, and Linux's restart after idle periods.
+        window of 10 packets, retransmission timeouts of 0.2 s or more, and Linux's rules for unused windows and idle
+        periods.
 
         Parameters
         ----------
@@ -195,7 +198,8 @@ class CUBIC(hystart.SlowStartProtocol):
         >>> CUBIC.linux().slow_start
         'hystart'
         """
-        return cls(**{"version": "linux", "slow_start": "hystart", **windows.LINUX, **parameters})
+        choices = {"version": "linux", "slow_start": "hystart", "application_limited": "linux"}
+        return cls(**{**choices, **windows.LINUX, **parameters})
 
     router_law = staticmethod(NewReno.router_law)
     source_law = staticmethod(window_law)

@@ -32,17 +32,19 @@ from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import Quantity, as_count, as_number, as_time
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.reference import ReferenceLoop
-from ecc.models.shared import hystart, windows
+from ecc.models.shared import start_up, windows
 
 
 @dataclass(frozen=True)
-class NewReno(hystart.SlowStartProtocol):
+class NewReno(start_up.StartUpProtocol):
     """NewReno; with `transport="sack"` also known as SACK TCP.
 
     Parameters
     ----------
-    slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
-        See `SlowStartProtocol`.
+    slow_start, search_threshold, search_drain, application_limited, saved_window, saved_rtt
+        See `StartUpProtocol`.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, pacing, restart, ecn
+        See `StartUpProtocol`.
 
     Raises
     ------
@@ -66,7 +68,7 @@ class NewReno(hystart.SlowStartProtocol):
         """Return the configuration of Reno in Linux 6.
 
         Loss recovery by RACK-TLP with proportional rate reduction, an initial window of 10 packets, retransmission
-        timeouts of 0.2 s or more, and Linux's restart after idle periods.
+        timeouts of 0.2 s or more, and Linux's rules for unused windows and idle periods.
 
         Parameters
         ----------
@@ -78,7 +80,7 @@ class NewReno(hystart.SlowStartProtocol):
         >>> NewReno.linux().transport
         'rack'
         """
-        return cls(**{**windows.LINUX, **parameters})
+        return cls(**{"application_limited": "linux", **windows.LINUX, **parameters})
 
     # ---- laws --------------------------------------------------------------------------------------------
 

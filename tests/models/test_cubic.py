@@ -29,7 +29,7 @@ def env(**fields):
         "now": 10.0,
         "delivered": 0,
     }
-    return SimpleNamespace(**{**defaults, **fields})
+    return SimpleNamespace(**{"transport": 0, **defaults, **fields})
 
 
 @pytest.mark.parametrize(
@@ -129,6 +129,7 @@ def test_renos_window_is_the_least():
     assert there == 6 and seen[30] == pytest.approx(seen[there] + 24.0)
 
 
+@pytest.mark.slow
 def test_the_mean_window_is_that_of_a_cycle():
     """From beta M to M in K: the packets sent are 1/loss, and their mean window M (3 + beta)/4."""
     made, loss, D = CUBIC(C=0.3, beta=0.6), 1e-5, 0.07

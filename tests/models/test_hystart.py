@@ -26,6 +26,7 @@ def test_hystart_by_its_rules():
             on_ack(flow, None, p, at)
 
     at = SimpleNamespace(
+        transport=0,
         window=10 * S,
         in_flight=10_000,
         packet_size=1000,
@@ -78,6 +79,7 @@ def test_linux_hystart_by_its_rules(spacing, rtt, window):
     flow, given = hystart.FlowState(), NewReno(slow_start="hystart")
     on_ack, p = flow_hooks_of(given)["on_ack"], given.namespace()
     at = SimpleNamespace(
+        transport=0,
         window=60 * S,
         in_flight=60_000,
         packet_size=1000,
@@ -105,6 +107,7 @@ def test_linux_hystart_needs_sixteen_packets_and_restarts_after_a_timeout():
     flow, given = CUBIC.FlowState(), CUBIC(slow_start="hystart")
     on_ack, on_loss, p = *(flow_hooks_of(given)[name] for name in ("on_ack", "on_loss")), given.namespace()
     at = SimpleNamespace(
+        transport=0,
         window=2 * S,
         in_flight=90_000,
         packet_size=1000,
@@ -184,11 +187,11 @@ def test_the_engines_agree_on_a_class_of_a_users(slow_start):
 @pytest.mark.parametrize("cls", [NewReno, CUBIC, BIC, Compound, Own])
 def test_what_is_not_there_is_refused_in_one_line(cls):
     with pytest.raises(
-        ValueError, match=r"slow_start must be one of 'standard', 'hystart', 'hystart\+\+', got 'hybrid'"
+        ValueError, match=r"slow_start must be one of 'standard', 'hystart', 'hystart\+\+', 'search', got 'hybrid'"
     ):
         cls(slow_start="hybrid")
     network = ecc.Network.dumbbell("10 Mb/s", [0.05])
-    refusal = rf"{cls.__name__}\(slow_start='hystart\+\+'\) has no fluid model: its slow start ends by RTTs of"
+    refusal = rf"{cls.__name__}\(slow_start='hystart\+\+'\) has no fluid model: its slow start ends by measurements at"
     if cls is not Own:
         with pytest.raises(ValueError, match=refusal):
             ecc.fluid.simulate(Scenario(network, cls(slow_start="hystart++"), 1.0))

@@ -25,6 +25,7 @@ def test_configurations_take_other_parameters(make):
     assert CUBIC.linux().slow_start == "hystart" and NewReno.linux().slow_start == "standard"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", CONFIGURATIONS)
 def test_the_engines_agree_on_the_configurations(make):
     given = Scenario(path(10e6, 0.02, 0.5), make(), 0.6)

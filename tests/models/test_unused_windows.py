@@ -13,10 +13,11 @@ from ecc.network.impairments import RandomLoss
 S = 1500
 BY_LINE_RATE = ("HPCC", "PowerTCP", "ThetaPowerTCP")  # their windows are bounded by the line rate of the host
 BY_MODEL = ("BBR", "BBRv1", "BBRv2", "C4", "Vivace")  # a model of the path bounds the window
+BY_POLICY = ("Aurora", "Orca")  # a network sets rate or window: tests/models/test_policies.py
 HOSTS = [
     name
     for name, kind in all_protocols().items()
-    if issubclass(kind, windows.WindowProtocol) and name not in BY_LINE_RATE
+    if issubclass(kind, windows.WindowProtocol) and name not in (*BY_LINE_RATE, *BY_POLICY)
 ]
 PLAIN = [name for name in HOSTS if name not in BY_MODEL]
 QUICK = ("NewReno", "CUBIC", "BBR", "Copa", "Prague")
@@ -62,6 +63,7 @@ def test_application_limited_windows_stay_at_twice_what_is_used(name):
     assert packets(run, "env.window").max() <= factor(name) * used + 4.0
 
 
+@pytest.mark.slow
 @each(HOSTS)
 def test_receiver_limited_windows_stay_at_twice_the_receivers(name):
     run = simulated(host(name, receiver_window=20 * S), 3.0)
@@ -121,6 +123,7 @@ def window_after_idle(protocol, idle=10.0):
     return float(window[-3]), float(window.sel(time=idle - 0.1, method="nearest"))
 
 
+@pytest.mark.slow
 @each([name for name in PLAIN if name != "Swift"])
 def test_a_flow_restarts_with_its_first_window(name):
     """RFC 5681 sec. 4.1: 3 packets of 1500 bytes; Prague's window for the engine is a packet and 3 % larger."""
@@ -202,7 +205,7 @@ def test_both_engines_agree_on_what_limits_a_flow():
         assert set(runs[0].data["env.limited_by"].to_numpy().ravel().tolist()) >= {0, 1}
 
 
-def test_restart_is_one_of_three_words():
-    with pytest.raises(ValueError, match=r"restart must be one of 'none', 'rfc5681', 'linux', got 'cwv'"):
+def test_restart_is_one_of_four_words():
+    with pytest.raises(ValueError, match=r"restart must be one of 'none', 'rfc5681', 'linux', 'rfc7661', got 'cwv'"):
         NewReno(restart="cwv")
     assert replace(Swift(), restart="rfc5681").restart == "rfc5681" and Swift().restart == "none"

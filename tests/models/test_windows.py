@@ -36,7 +36,7 @@ every_window = pytest.mark.parametrize("protocol", WINDOWS, ids=lambda p: f"{typ
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: NewReno(transport="reno"), "transport must be one of 'newreno', 'sack', 'rack', got 'reno'"),
+        (lambda: NewReno(transport="reno"), "transport must be one of 'newreno', 'sack', 'rack', 'quic', got 'reno'"),
         (lambda: NewReno(initial=0.0), "initial must be > 0, got 0.0"),
         (lambda: NewReno(min_rto=1e7), r"min_rto must be < 1e\+06 s, which the clock holds, got 10000000\.0"),
         (lambda: NewReno(lost_retransmission="no"), "lost_retransmission must be one of 'reduce', 'linux', got 'no'"),
@@ -117,7 +117,7 @@ def env(**fields):
         "limited_by": 1,
         "in_flight": 20_000, "kind": 0, "rtt": 0.1, "min_rtt": 0.1,
     }  # fmt: skip
-    return SimpleNamespace(**{**defaults, **fields})
+    return SimpleNamespace(**{"transport": 0, **defaults, **fields})
 
 
 def test_newreno_halves_once_and_leaves_recovery_without_a_burst():

@@ -21,6 +21,8 @@ ssthresh = W, at the first ACK that meets either condition. A timeout starts it 
     t_0  first ACK of the round   m  minimum RTT of the flow   d  minimum RTT of the round
     a    min(1 ms, 4 * 65536 bytes/(2 W/srtt)), an allowance for segments that are sent together
 
+SEARCH, the third choice, is in `ecc.models.shared.search`.
+
 Protocols derived from `SlowStartProtocol`, with a `FlowState` derived from the one here, have the parameter. Their hook
 for ACKs grows the window below the threshold (`windows.slow_start`). A hook around it ends slow start or, for
 HyStart++, takes back three quarters of the growth.
@@ -33,8 +35,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ecc.contract.env import FlowEnv, Hook, Params
-from ecc.contract.parameters import check_choice
-from ecc.models.shared import windows
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.records import with_fields
+from ecc.models.shared import search, windows
 
 __all__ = [
     "FlowState",
@@ -53,7 +56,7 @@ CSS_GROWTH, CSS_ROUNDS = 0.25, 5
 UNKNOWN = 1e300  # s, an RTT before the first sample
 LOW_WINDOW, ACK_GAP = 16.0, 0.002  # packets, s: hystart_low_window and hystart_ack_delta_us of Linux
 MAX_ACK_DELAY, BURST = 0.001, 262144.0  # s, bytes: hystart_ack_delay of Linux
-STANDARD, HYSTART, HYSTART_PLUS_PLUS = "standard", "hystart", "hystart++"
+STANDARD, HYSTART, HYSTART_PLUS_PLUS, SEARCH = "standard", "hystart", "hystart++", "search"
 
 
 @dataclass
@@ -78,7 +81,13 @@ class SlowStartProtocol(windows.EndToEndProtocol):
     Parameters
     ----------
     slow_start : str
-        "standard" (RFC 5681), "hystart++" (RFC 9406), or "hystart" (Linux's CUBIC); the last two in packet runs only.
+        "standard" (RFC 5681), "hystart++" (RFC 9406), "hystart" (Linux's CUBIC) or "search"
+        (draft-chung-ccwg-search); the last three in packet runs only.
+    search_threshold : float, in (0, 1)
+        SEARCH ends slow start when the volume delivered in 3.5 RTTs lags the volume sent an RTT before by this share
+        (draft -09: 0.26; drafts of 2024: 0.35).
+    search_drain : bool
+        Whether SEARCH also reduces the window, to the volume acknowledged in the last RTT.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
         See `EndToEndProtocol`.
 
@@ -89,12 +98,26 @@ class SlowStartProtocol(windows.EndToEndProtocol):
     """
 
     slow_start: str = STANDARD
+    search_threshold: float = search.THRESHOLD
+    search_drain: bool = False
 
     FlowState: ClassVar[type] = FlowState
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self, "slow_start", (STANDARD, HYSTART, HYSTART_PLUS_PLUS))
+        check_choice(self, "slow_start", (STANDARD, HYSTART, HYSTART_PLUS_PLUS, SEARCH))
+        check_choice(self, "search_drain", (False, True))
+        check_number(self, search_threshold=None)
+        if not self.search_threshold < 1.0:
+            raise ValueError(f"search_threshold must be < 1, got {self.search_threshold:g}")
+
+    def params(self) -> dict[str, float]:
+        chosen = {"search_threshold": self.search_threshold, "search_drain": float(self.search_drain)}
+        return {**(chosen if self.slow_start == SEARCH else {}), **super().params()}
+
+    def flow_record(self) -> Any:
+        record = super().flow_record()
+        return with_fields(record, search.FlowState) if self.slow_start == SEARCH else record
 
     def _completed_flow_hooks(self, hooks: Mapping[str, Hook]) -> dict[str, Hook]:
         changed = dict(hooks)
@@ -103,6 +126,8 @@ class SlowStartProtocol(windows.EndToEndProtocol):
         elif self.slow_start == HYSTART and {"on_ack", "on_loss"} <= set(hooks):
             changed["on_ack"] = by_delay_or_train(hooks["on_ack"])
             changed["on_loss"] = after_timeout(hooks["on_loss"])
+        elif self.slow_start == SEARCH and "on_ack" in hooks:
+            changed["on_ack"] = search.by_delivery(hooks["on_ack"])
         return super()._completed_flow_hooks(changed)
 
     @property
@@ -110,7 +135,7 @@ class SlowStartProtocol(windows.EndToEndProtocol):
         if self.slow_start == STANDARD:
             return None
         name = f"{type(self).__name__}(slow_start={self.slow_start!r})"
-        return f"{name} has no fluid model: its slow start ends by RTTs of single packets"
+        return f"{name} has no fluid model: its slow start ends by measurements at single ACKs"
 
 
 def rise(d_last: float) -> float:

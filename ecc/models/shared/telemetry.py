@@ -57,6 +57,7 @@ class TelemetryProtocol(windows.WindowProtocol):
     combine = "max"
     header_bytes = (42, 42)  # records of five links, HPCC sec. 4.1
     may_use_prr: ClassVar[bool] = False
+    sets_rate: ClassVar[bool] = True
     restarts = ("none",)
     phase_jitter = "line rate"
     slow_start_law = None

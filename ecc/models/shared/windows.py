@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ecc._support.quantity import SIZE, TIME, QuantityField, as_count, as_delay, default
-from ecc.contract.choices import LOST_RETRANSMISSIONS
+from ecc.contract.choices import LOST_RETRANSMISSIONS, TRANSPORTS
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.equilibrium import Equilibrium, RelayLoop
 from ecc.contract.parameters import check_choice, check_number
@@ -43,11 +43,15 @@ LINUX: dict[str, Any] = {
 }
 """Linux 6's defaults for the parameters that all window protocols have."""
 NEVER_LEFT = 1e300  # bytes, a slow-start threshold "arbitrarily high" (RFC 5681 sec. 3.1)
+NO_LIMIT = 1e300  # packets that an ACK counts for
+QUIC = TRANSPORTS.index("quic")
+"""Value of `env.transport` of a flow with the transport "quic"."""
 BY_DATA, BY_WINDOW, BY_PACER = range(3)
 """Values of `env.limited_by`: nothing to send (or to receive), a full window, the pacer."""
-RESTARTS = ("none", "rfc5681", "linux")
+RESTARTS = ("none", "rfc5681", "linux", "rfc7661")
 LINUX_INITIAL = 10.0  # packets, Linux's initial window
-LINUX_KEPT = 0.75  # share of the window that the slow-start threshold keeps at a restart (Linux)
+LINUX_KEPT = 0.75  # share of the window that the slow-start threshold keeps at a restart (Linux, RFC 7661)
+NON_VALIDATED_PERIOD = 300.0  # s, for which an unused window is kept (RFC 7661 sec. 4.4)
 
 
 @dataclass
@@ -137,7 +141,9 @@ class WindowProtocol(Protocol):
     Parameters
     ----------
     transport : str
-        "newreno" (RFC 6582), "sack" (RFC 6675) or "rack" (RFC 8985): how losses are recovered.
+        "newreno" (RFC 6582), "sack" (RFC 6675), "rack" (RFC 8985) or "quic" (RFC 9002): how losses are recovered. With
+        "quic", `L` has no effect, nor has `min_rto` after the first ACK, and receivers acknowledge every second packet,
+        after 25 ms at the latest, unless `Flow.delayed_acks` differs.
     lost_retransmission : str
         With "rack", the response to the loss of a packet that was sent in the recovery. "reduce": a further reduction
         of the window, once an RTT (RFC 5681 sec. 4.3, RFC 8985 sec. 3.4). "linux": none until the recovery
@@ -163,7 +169,12 @@ class WindowProtocol(Protocol):
         Window after an idle period, with nothing in flight and nothing sent for longer than the retransmission timeout.
         "rfc5681" (sec. 4.1): limited to the initial window, for example 3 packets of 1500 bytes. "linux": halved for
         each further timeout that has passed, down to the initial window (`initial`, or Linux's 10 packets), while the
-        slow-start threshold is raised to 3/4 of the previous window. "none": unchanged.
+        slow-start threshold is raised to 3/4 of the previous window. "rfc7661": halved for each five minutes, down to
+        the initial window, with the same threshold. "none" (RFC 9002, whose senders are paced): unchanged.
+
+    pacing : float, >= 0
+        Pacing rate, in windows per smoothed RTT (RFC 9002 sec. 7.7: N, for example 1.25); 0: windows are not paced.
+        Bursts of up to the initial window leave at once. Hosts that set their rates themselves refuse it.
 
     Raises
     ------
@@ -180,6 +191,7 @@ class WindowProtocol(Protocol):
     initial_rto: QuantityField = default(1.0)
     L: float = 2.0
     restart: str = "rfc5681"
+    pacing: float = 0.0
 
     dimensions = {"receiver_window": SIZE, "min_rto": TIME, "initial_rto": TIME}
 
@@ -190,17 +202,19 @@ class WindowProtocol(Protocol):
     FlowState: ClassVar[type] = FlowState
     may_use_prr: ClassVar[bool] = True
     """True if losses reduce the window, so that a recovery can approach the reduced one; False if a model sets it."""
+    sets_rate: ClassVar[bool] = False
+    """True if hooks set `env.rate`, so that the engine cannot pace the window."""
     slow_start_law: ClassVar[Callable[..., float] | None] = staticmethod(doubled)
     loss_response_law: ClassVar[Callable[..., float] | None] = staticmethod(after_a_loss)
     restarts: ClassVar[tuple[str, ...]] = RESTARTS
     """Values of `restart` that a class accepts."""
 
     def __post_init__(self) -> None:
-        check_choice(self, "transport", ("newreno", "sack", "rack"))
+        check_choice(self, "transport", TRANSPORTS[1:])
         check_choice(self, "lost_retransmission", LOST_RETRANSMISSIONS)
         check_choice(self, "prr", (None, False, True, "marks"))
-        if self.prr and self.transport == "newreno":
-            raise ValueError(f"prr must be False or None with the transport 'newreno', got {self.prr!r}")
+        if self.prr and self.transport in ("newreno", "quic"):
+            raise ValueError(f"prr must be False or None with the transport {self.transport!r}, got {self.prr!r}")
         if self.prr == "marks" and self.ecn_echo is None:
             raise ValueError(f"prr must not be 'marks' for {type(self).__name__} without ECN (ecn=True)")
         if self.prr and not self.may_use_prr:
@@ -216,20 +230,27 @@ class WindowProtocol(Protocol):
         check_number(self, L=0.0)
         if 0.0 < self.L < 1.0:
             raise ValueError(f"L must be >= 1 packet, or 0 to count ACKs, got {self.L:g}")
+        check_number(self, pacing=0.0)
+        if self.pacing > 0.0 and self.sets_rate:
+            raise ValueError(f"pacing must be 0 for {type(self).__name__}, which sets its rate, got {self.pacing:g}")
 
     @property
     def uses_prr(self) -> bool | str:
         return self.may_use_prr and self.transport == "rack" if self.prr is None else self.prr
 
     def params(self) -> dict[str, float]:
-        return {"initial": self.initial or 0.0, "L": self.L, "restart": float(RESTARTS.index(self.restart))}
+        L = NO_LIMIT if self.transport == "quic" else self.L  # RFC 9002 sec. 7.3: all acknowledged bytes
+        return {"initial": self.initial or 0.0, "L": L, "restart": float(RESTARTS.index(self.restart))}
+
+    def pacing_burst(self, packet_size: float) -> float:
+        return initial_window(packet_size) if self.initial is None else self.initial * packet_size
 
     def link_hooks(self) -> dict[str, Hook]:
         return {}
 
     def flow_at(self, x: float, R: float, link: int, window: float = 0.0, **values: float) -> Any:
         """Return the state of a flow in congestion avoidance; `values` set the fields named in `states`."""
-        return record_at(self.FlowState(), {**values, "ssthresh": window})
+        return record_at(self.flow_record(), {**values, "ssthresh": window})
 
     def rate_range(self, capacity: float) -> tuple[float, float]:
         return 0.0, inf
@@ -249,7 +270,7 @@ class EndToEndProtocol(WindowProtocol):
 
     Parameters
     ----------
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`.
     ecn : bool
         Whether packets can be marked (RFC 3168). The response to a mark is the response to a loss, once a
@@ -293,13 +314,13 @@ class EndToEndProtocol(WindowProtocol):
 
         def on_ack_and_mark(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
             on_ack(flow, header, p, env)
-            if env.marked > 0 and env.recovering == 0 and env.recovered == 0:
+            if env.marked > 0 and env.recovering == 0 and (env.recovered == 0 or env.transport == QUIC):
                 on_loss(flow, header, p, env)
                 flow.answered = env.now + env.srtt
                 flow.pipe_prev = 0.0  # a mark is never spurious: nothing to undo
 
         def on_loss_unless_marked(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
-            if env.kind > 0 or env.now >= flow.answered:
+            if env.kind > 0 or env.now >= flow.answered or env.transport == QUIC:
                 on_loss(flow, header, p, env)
             else:
                 flow.pipe_prev = 0.0  # the loss changed nothing: nothing to undo
@@ -355,6 +376,8 @@ def in_slow_start(flow: FlowState, env: FlowEnv) -> bool:
 def slow_start(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """RFC 5681 (2), with up to L packets per ACK, or one after a timeout (RFC 3465 sec. 2.3)."""
     L = p.L if flow.ssthresh >= NEVER_LEFT else 1.0  # a finite threshold: the flow has had losses
+    if env.transport == QUIC:
+        L = inf  # RFC 9002 sec. 7.3.1: all acknowledged bytes
     env.window += counted_in_slow_start(env.acked, env.packet_size, L)
 
 
@@ -365,7 +388,8 @@ def moves(flow: FlowState, env: FlowEnv) -> bool:
     """
     if env.acked > 0:
         flow.backed_off = 0
-    may: bool = env.acked > 0 and env.recovering == 0 and env.recovered == 0 and env.ece == 0
+    is_after = env.recovered == 0 or env.transport == QUIC  # QUIC counts only packets sent after the recovery began
+    may: bool = env.acked > 0 and env.recovering == 0 and is_after and env.ece == 0
     return may
 
 
@@ -379,7 +403,8 @@ def is_window_limited(flow: FlowState, env: FlowEnv) -> bool:
 
     The engine reports the limit that kept the sender from sending more before this ACK (`env.limited_by`). In slow
     start, which doubles the window, half a window in flight is enough: the window then reaches twice the bytes that the
-    flow uses, as in Linux (tcp_is_cwnd_limited) and in draft-ietf-ccwg-ratelimited-increase. RFC 7661 gives reasons.
+    flow uses, or less, as flights shrink with each ACK. `ecc.models.shared.application_limits` has other rules, which
+    can replace this one.
     """
     return env.limited_by == BY_WINDOW or is_filled(env.window, env.window < flow.ssthresh, env)
 
@@ -406,6 +431,8 @@ def restart_window(window: float, flow: FlowState, p: Params, env: FlowEnv) -> f
     s = 1.0 * env.packet_size
     if p.restart == 1.0:
         return min(window, first_window(s, p))
+    if p.restart == 3.0:
+        return decayed(window, env.idle, flow, p, env)
     flow.ssthresh = max(flow.ssthresh, LINUX_KEPT * window)
     lowest = min(window, (p.initial if p.initial > 0.0 else LINUX_INITIAL) * s)
     rest = env.idle - env.rto
@@ -413,6 +440,16 @@ def restart_window(window: float, flow: FlowState, p: Params, env: FlowEnv) -> f
         window *= 0.5
         rest -= env.rto
     return max(window, lowest)
+
+
+def decayed(window: float, age: float, flow: FlowState, p: Params, env: FlowEnv) -> float:
+    """Return a window after it was not validated for `age` [s]: RFC 7661 sec. 4.4.3."""
+    lowest = min(window, first_window(1.0 * env.packet_size, p))
+    while age >= NON_VALIDATED_PERIOD and window > lowest:
+        flow.ssthresh = max(flow.ssthresh, LINUX_KEPT * window)
+        window = max(0.5 * window, lowest)
+        age -= NON_VALIDATED_PERIOD
+    return window
 
 
 def flow_on_restart(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
@@ -427,8 +464,11 @@ STARTS: dict[str, Hook] = {"on_start": flow_on_start, "on_restart": flow_on_rest
 def on_the_way(env: FlowEnv) -> float:
     """Return FlightSize plus the data that this ACK acknowledges (0 in `on_loss`), limited to the window.
 
-    The limit matters during a long recovery: SACK then allows more outstanding data than a window.
+    The limit matters during a long recovery: SACK then allows more outstanding data than a window. With the transport
+    "quic" it is the window (RFC 9002 sec. 7.3.2).
     """
+    if env.transport == QUIC:
+        return env.window
     return min(env.window, 1.0 * (env.in_flight + env.acked))
 
 
@@ -482,7 +522,16 @@ def restore(flow: Restorable, env: FlowEnv) -> bool:
 
 
 def time_out(flow: FlowState, window: float, env: FlowEnv) -> None:
-    """Restart from one packet in slow start; repeated timeouts keep the threshold (RFC 5681 sec. 3.1)."""
+    """Restart from one packet in slow start; repeated timeouts keep the threshold (RFC 5681 sec. 3.1).
+
+    With the transport "quic" it is the response to persistent congestion (RFC 9002 sec. 7.6.2): two packets, and a new
+    threshold unless the recovery has already reduced it.
+    """
+    if env.transport == QUIC:
+        if env.recovering == 0:
+            flow.ssthresh = max(window, 2.0 * env.packet_size)
+        env.window = 2.0 * env.packet_size
+        return
     if flow.backed_off == 0:
         flow.ssthresh = max(window, 2.0 * env.packet_size)
     flow.backed_off = 1
