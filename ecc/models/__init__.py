@@ -28,6 +28,7 @@ from ecc.models.jetmax import JetMax
 from ecc.models.kelly import Kelly
 from ecc.models.maxnet import MaxNet
 from ecc.models.mkc import MKC
+from ecc.models.nada import NADA
 from ecc.models.newreno import NewReno
 from ecc.models.nscc import NSCC
 from ecc.models.pedn import PEDN
@@ -46,10 +47,11 @@ from ecc.models.vivace import Vivace
 from ecc.models.xcp import XCP
 
 __all__ = [
-    "ABC", "BBR", "BIC", "C4", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC",
-    "PEDN", "PIQIRCP", "QIRCP", "RCP", "SPERC", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2", "Bound", "Compound",
-    "ConstantRate", "Copa", "Equilibrium", "ExpressPass", "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY",
-    "PowerTCP", "Prague", "Protocol", "Swift", "ThetaPowerTCP", "Vegas", "Vivace", "all_protocols",
+    "ABC", "BBR", "BIC", "C4", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NADA",
+    "NSCC", "PEDN", "PIQIRCP", "QIRCP", "RCP", "SPERC", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2",
+    "Bound", "Compound", "ConstantRate", "Copa", "Equilibrium", "ExpressPass", "JetMax", "Kelly", "MaxNet", "NewReno",
+    "PatchedTIMELY", "PowerTCP", "Prague", "Protocol", "Swift", "ThetaPowerTCP", "Vegas", "Vivace",
+    "all_protocols",
 ]  # fmt: skip
 
 
@@ -72,7 +74,7 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
     >>> "PIQIRCP" in all_protocols()
     True
     """
-    routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly, TIMELY, PatchedTIMELY, DCQCN)
+    routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly, TIMELY, PatchedTIMELY, DCQCN, NADA)
     windows = (
         NewReno,
         CUBIC,

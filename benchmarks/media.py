@@ -1,0 +1,188 @@
+"""NADA: delay margins, boundaries of models and packets, the filter of delays, the cycle of the ramp-up, frames, cases.
+
+    python benchmarks/media.py [margins | limits | boundary | filter | cycles | frames | cases]
+
+prints the tables of docs/media.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import brentq
+
+import ecc
+from ecc.linear import DelaySystem
+from ecc.models import NADA
+from ecc.network.network import Network
+from ecc.scenario import Scenario
+
+C = 1e6
+"""Capacity [bit/s]."""
+
+
+def row(*cells: object) -> None:
+    """Print a row of a Markdown table.
+
+    Parameters
+    ----------
+    *cells : object
+    """
+    print("|", " | ".join(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in cells), "|", flush=True)
+
+
+def link(rtt: float, flows: int = 1, size: int = 50) -> Network:
+    """Return a link of 1 Mb/s with an unlimited buffer."""
+    return Network.dumbbell(C, rtts=[rtt] * flows, packet_size=size)
+
+
+def limit(protocol: NADA, flows: int, time: str) -> float:
+    """Return the RTT at which a linear model loses its stability, to 0.1 ms."""
+    low, high = 0.005, 1.5
+    while high - low > 1e-4:
+        middle = 0.5 * (low + high)
+        is_stable = ecc.linearize(protocol, link(middle, flows), time=time).is_stable
+        low, high = (middle, high) if is_stable else (low, middle)
+    return low
+
+
+def margins() -> None:
+    """Print the delay margin of the law without report clock, with its crossover frequency and phase margin."""
+    p = NADA()
+    row("RMAX/C", "delay margin [s]", "frequency [rad/s]", "phase margin [deg]", "proven 0.1 % inside and outside")
+    for ratio in (1.0, 1.5, 3.0, 10.0):
+
+        def law(delay: float, ratio: float = ratio) -> DelaySystem:
+            now = [[-p.kappa * p.reference * ratio / p.tau**2, 0.0], [1.0, 0.0]]
+            return DelaySystem([now, [[-p.kappa * p.eta / p.tau, -p.kappa / p.tau**2], [0.0, 0.0]]], [0.0, delay])
+
+        margin = brentq(lambda delay: law(delay).spectral_abscissa, 0.1, 1.0)
+        frequency = abs(complex(law(margin).roots(1)[0]).imag)
+        proven = law(0.999 * margin).certify().stable is True and law(1.001 * margin).certify().stable is False
+        row(ratio, f"{margin:.4f}", f"{frequency:.3f}", float(np.degrees(frequency * margin)), proven)
+
+
+def limits() -> None:
+    """Print the longest stable RTT of the linear models over report interval, RMAX and flows."""
+    row("RMAX/C", "flows", "delta [ms]", "queue [ms]", "continuous [ms]", "discrete [ms]", "hybrid [ms]", "proven")
+    for ratio, flows in ((1.5, 1), (3.0, 1), (10.0, 1), (1.5, 2), (1.5, 5)):
+        for delta in (0.02, 0.05, 0.1):
+            protocol = NADA(interval=delta, max_rate=ratio * C)
+            queue = 8e3 * float(protocol.equilibrium(link(0.1, flows)).queue[0] / 8.0) / C
+            longest = [limit(protocol, flows, time) for time in ("continuous", "discrete", "hybrid")]
+            inside, outside = (
+                ecc.linearize(protocol, link(share * longest[-1], flows), time="hybrid").certify().stable
+                for share in (0.995, 1.005)
+            )
+            row(ratio, flows, 1e3 * delta, queue, *(f"{1e3 * rtt:.0f}" for rtt in longest), inside and outside is False)
+
+
+def growth(protocol: NADA, rtt: float, engine: str, size: int = 20) -> float:
+    """Return the growth of a small deviation of the rate from the equilibrium [1/s]."""
+    scenario = Scenario(link(rtt, size=size), protocol, 40.0)
+    if engine == "packets":
+        run = ecc.packet.simulate(scenario, sample=0.05, start="equilibrium", perturbation=2e-4, record=["flow.x"])
+        rate = run["flow.x"].to_numpy()[:, 0] - C
+    else:
+        run = ecc.fluid.simulate(scenario, sample=0.05, start="equilibrium", perturbation=2e-4, time="discrete")
+        rate = run.rate.to_numpy()[:, 0] - C
+    early, late = (np.sqrt(np.mean(part**2)) for part in (rate[160:400], rate[480:720]))
+    return float(np.log(late / early) / 16.0)
+
+
+def crossing(protocol: NADA, near: float, engine: str, size: int = 20) -> float:
+    """Return the RTT at which small deviations neither grow nor decay, by secants from both sides of `near`."""
+    return float(brentq(lambda rtt: growth(protocol, rtt, engine, size), 0.93 * near, 1.06 * near, xtol=5e-4))
+
+
+def boundary() -> None:
+    """Print the boundary in RTTs of the hybrid model, fluid and packets, without the filter of delays."""
+    row("RMAX/C", "delta [ms]", "hybrid [ms]", "fluid/hybrid - 1 [%]", "packets/hybrid - 1 [%]")
+    for ratio in (1.5, 10.0):
+        for delta in (0.02, 0.05, 0.1):
+            protocol = NADA(interval=delta, max_rate=ratio * C, taps=1)
+            rtt = limit(protocol, 1, "hybrid")
+            errors = [100.0 * (crossing(protocol, rtt, engine) / rtt - 1.0) for engine in ("fluid", "packets")]
+            row(ratio, 1e3 * delta, f"{1e3 * rtt:.0f}", *(f"{error:+.2f}" for error in errors))
+
+
+def swing(protocol: NADA, rtt: float, size: int, start: str = "empty", perturbation: float = 0.0) -> float:
+    """Return the largest late deviation of the rate from its equilibrium, as a share of it."""
+    scenario = Scenario(link(rtt, size=size), protocol, 120.0)
+    run = ecc.packet.simulate(scenario, sample=0.1, start=start, perturbation=perturbation, record=["flow.x"])
+    return float(np.abs(run["flow.x"].to_numpy()[800:, 0] / C - 1.0).max())
+
+
+def delay_filter() -> None:
+    """Print late swings of the rate over RTT, packets of the filter, and packet size, from a small deviation."""
+    row("packet [bytes]", "packets of the filter", *(f"RTT {1e3 * rtt:.0f} ms" for rtt in RTTS))
+    for size in (50, 200, 1000):
+        for taps in (1, 15):
+            protocol = NADA(taps=taps)
+            found = [swing(protocol, rtt, size, "equilibrium", 1e-3) for rtt in RTTS]
+            row(size, taps, *(f"{100.0 * value:.1f} %" for value in found))
+
+
+def cycles() -> None:
+    """Print late swings of the rate of flows that ramp up, over RTT and report interval."""
+    row("delta [ms]", "packets of the filter", *(f"RTT {1e3 * rtt:.0f} ms" for rtt in RTTS))
+    for delta in (0.02, 0.05, 0.1):
+        for taps in (1, 15):
+            found = [swing(NADA(interval=delta, taps=taps), rtt, 200) for rtt in RTTS]
+            row(1e3 * delta, taps, *(f"{100.0 * value:.1f} %" for value in found))
+
+
+RTTS = (0.05, 0.1, 0.2, 0.3, 0.35, 0.4, 0.44, 0.48)
+"""RTTs of the tables of swings [s]."""
+
+
+def frames() -> None:
+    """Print metrics of frames over the variation of their size."""
+    row("noise", "key frames", "rate/C", "mean delay [ms]", "95th percentile [ms]", "freezes", "frames/s")
+    for noise, every, factor in ((0.0, 0, 1.0), (0.1, 0, 1.0), (0.2, 0, 1.0), (0.1, 300, 4.0), (0.1, 30, 4.0)):
+        hosts = NADA(frames=30.0, noise=noise, key_every=every, key_factor=factor)
+        scenario = Scenario(link(0.1, size=1000), hosts, 120.0)
+        run = ecc.packet.simulate(scenario, sample=0.1, record=[*ecc.metrics.FRAME_FIELDS])
+        span = (20.0, 120.0)
+        metrics = ecc.metrics
+        row(
+            noise,
+            f"every {every}, {factor:g} times" if every else "no",
+            metrics.goodput(run, scenario, 0, between=span) / C,
+            1e3 * metrics.frame_delay(run, scenario, between=span),
+            1e3 * metrics.p95_frame_delay(run, scenario, between=span),
+            metrics.freezes(run, scenario, between=span),
+            metrics.frame_rate(run, scenario, between=(20.0, 119.0)),
+        )
+
+
+def cases() -> None:
+    """Print the numbers outside their bands in the cases of RFC 8867."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+    custom = importlib.import_module("delay_target").DelayTarget()
+    row("controller", "case", "measurement", "value", "required")
+    for name, hosts in {"NADA()": NADA(), "NADA, QEPS 30 ms": NADA(empty=0.03), "DelayTarget()": custom}.items():
+        for finding in ecc.conform.run(hosts, cases=["rfc8867"]).findings:
+            row(name, finding.claim.id, str(finding.verdict), "", "")
+            for measurement in finding.measurements:
+                if measurement.met is False:
+                    row(name, finding.claim.id, measurement.name, measurement.value, measurement.reported)
+
+
+TABLES = {
+    "margins": margins,
+    "limits": limits,
+    "boundary": boundary,
+    "filter": delay_filter,
+    "cycles": cycles,
+    "frames": frames,
+    "cases": cases,
+}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or TABLES:
+        print(f"\n{name}\n", flush=True)
+        TABLES[name]()
