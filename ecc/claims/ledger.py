@@ -294,6 +294,25 @@ PAPERS: Mapping[str, str] = {
     "TCP-HYBRID": "S. Bohacek, J. P. Hespanha, J. Lee, K. Obraczka, Analysis of a TCP hybrid model, 2001",
     "PHASE": "S. Floyd, V. Jacobson, Traffic phase effects in packet-switched gateways, ACM SIGCOMM Computer "
     "Communication Review, 1991",
+    "RFC3465": "M. Allman, TCP congestion control with appropriate byte counting (ABC), RFC 3465, 2003",
+    "RFC4015": "R. Ludwig, A. Gurtov, The Eifel response algorithm for TCP, RFC 4015, 2005",
+    "RFC5681": "M. Allman, V. Paxson, E. Blanton, TCP congestion control, RFC 5681, 2009",
+    "RFC6298": "V. Paxson, M. Allman, J. Chu, M. Sargent, Computing TCP's retransmission timer, RFC 6298, 2011",
+    "RFC6675": "E. Blanton, M. Allman, L. Wang, I. Jarvinen, M. Kojo, Y. Nishida, A conservative loss recovery "
+    "algorithm based on selective acknowledgment (SACK) for TCP, RFC 6675, 2012",
+    "RFC6928": "J. Chu, N. Dukkipati, Y. Cheng, M. Mathis, Increasing TCP's initial window, RFC 6928, 2013",
+    "RFC8867": "Z. Sarker, V. Singh, X. Zhu, M. Ramalho, Test cases for evaluating congestion control for interactive "
+    "real-time media, RFC 8867, 2021",
+    "RFC8985": "Y. Cheng, N. Cardwell, N. Dukkipati, P. Jha, The RACK-TLP loss detection algorithm for TCP, RFC 8985, "
+    "2021",
+    "RFC9002": "J. Iyengar, I. Swett, QUIC loss detection and congestion control, RFC 9002, 2021",
+    "RFC9406": "P. Balasubramanian, Y. Huang, M. Olson, HyStart++: Modified slow start for TCP, RFC 9406, 2023",
+    "RATE-LIMITED-DRAFT": "M. Welzl, T. Henderson, G. Fairhurst, M. P. Tahiliani, Increase of the congestion window "
+    "when the sender is rate-limited, draft-ietf-ccwg-ratelimited-increase, IETF, 2026",
+    "RFC9959": "N. Kuhn, E. Stephan, G. Fairhurst, R. Secchi, C. Huitema, Convergence of congestion control from "
+    "retained state, RFC 9959, 2026",
+    "SEARCH-DRAFT": "J. Chung, M. Kachooei, F. Li, M. Claypool, SEARCH: a new slow start algorithm for TCP and QUIC, "
+    "draft-chung-ccwg-search, IETF, 2026",
     "RFC9438": "L. Xu, S. Ha, I. Rhee, V. Goel, L. Eggert, CUBIC for fast and long-distance networks, RFC 9438, 2023",
     "RFC9743": "M. Duke, G. Fairhurst, Specifying new congestion control algorithms, RFC 9743, 2025",
     "BBR-DRAFT": "N. Cardwell et al., BBR congestion control, draft-ietf-ccwg-bbr, IETF, 2026; its section BBR Example "
@@ -348,6 +367,19 @@ EDITIONS: Mapping[str, str] = {
     "RFC9332": "the RFC, 2023",
     "TCP-HYBRID": "the abstract of the authors' manuscript",
     "PHASE": "the abstract, in the journal's listing",
+    "RFC3465": "sec. 2 of the RFC, 2003, copy in tex2e/rfc-translater at 0295ab0",
+    "RFC4015": "sec. 3 of the RFC, 2005, copy in tex2e/rfc-translater at 010b213",
+    "RFC5681": "secs. 2 to 4 of the RFC, 2009, copy in tex2e/rfc-translater at 0295ab0",
+    "RFC6298": "secs. 2 and 5 of the RFC, 2011, copy in tex2e/rfc-translater at 010b213",
+    "RFC6675": "secs. 4 and 5 of the RFC, 2012, copy in tex2e/rfc-translater at 03bf8e4",
+    "RFC6928": "sec. 2 of the RFC, 2013, copy in tex2e/rfc-translater at 010b213",
+    "RFC8867": "secs. 3 to 5 of the RFC, 2021, and secs. 3 to 5 of RFC 8868, 2021, copies of Debian's doc-rfc",
+    "RFC8985": "sec. 6 of the RFC, 2021, copy in tex2e/rfc-translater at 010b213",
+    "RFC9002": "secs. 6.2 and 7 and appendices A.8 and B.8 of the RFC, 2021, quicwg/base-drafts, rfc9002.md at 0921ecf",
+    "RFC9406": "secs. 4.2 and 4.3 of the RFC, 2023, copy in tex2e/rfc-translater at 0295ab0",
+    "RATE-LIMITED-DRAFT": "draft-ietf-ccwg-ratelimited-increase, the editors' copy at 235b6eb, 2026",
+    "RFC9959": "secs. 3 to 4.4 of the RFC, 2026, copy in tex2e/rfc-translater at 010b213",
+    "SEARCH-DRAFT": "an editors' copy of 4 June 2024 with the name draft-search-slowstart (SEARCH 3.0)",
     "RFC9438": "the RFC, 2023",
     "RFC9743": "the draft that became the RFC, draft-ietf-ccwg-rfc5033bis-08, editors' copy at edbe64b, 2024",
     "BBR-DRAFT": "draft-ietf-ccwg-bbr, the editors' copy at 4ce5e87, 2026",

@@ -29,7 +29,7 @@ __all__ = ["conform"]
 
 @app.command(
     short_help="Run the conformance cases that apply to a protocol.",
-    epilog=examples("ecc conform CUBIC", "ecc conform ./mine.so --case cubic"),
+    epilog=examples("ecc conform CUBIC", "ecc conform ./mine.so --case cubic", "ecc conform mine.py:Mine --rfc9743"),
 )
 def conform(
     protocol: Annotated[
@@ -42,6 +42,13 @@ def conform(
         list[str] | None,
         typer.Option(metavar="CASE", help="Id of a case, or what it begins with (bbr, cubic); may be given again."),
     ] = None,
+    rfc9743: Annotated[
+        bool,
+        typer.Option(
+            "--rfc9743",
+            help="Only the cases of RFC 9743 (BCP 133), with a report in the order of its criteria.",
+        ),
+    ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be given again."),
@@ -107,10 +114,13 @@ def conform(
     from ecc.conform.runs import Conformance, cases, conformance_report, examined
 
     chosen = protocol_of(protocol, settings or ())
+    if rfc9743 and case:
+        raise ValueError("case needs no --rfc9743, which names the cases itself")
+    case = ["rfc9743"] if rfc9743 else case
     if qlog is not None and (against is not None or case or scenario is not None):
-        raise ValueError("qlog takes no --against, --case or --scenario: the trace has packets and ACKs")
+        raise ValueError("qlog takes no --against, --case, --rfc9743 or --scenario: the trace has packets and ACKs")
     if against is not None and case:
-        raise ValueError("case needs no --against, which runs no case")
+        raise ValueError(f"{'rfc9743' if rfc9743 else 'case'} needs no --against, which runs no case")
     if scenario is not None and against is None:
         raise ValueError("scenario needs --against: cases have scenarios of their own")
     if of_reference and against is None:
@@ -130,7 +140,8 @@ def conform(
     selected = cases(case or ())
     results = result_store(store, fresh)
     command = ["ecc", "conform", protocol, *(word for setting in settings or () for word in ("--set", setting))]
-    line = shlex.join([*command, *(word for name in case or () for word in ("--case", name))])
+    chosen_cases = ["--rfc9743"] if rfc9743 else [word for name in case or () for word in ("--case", name)]
+    line = shlex.join([*command, *chosen_cases])
     outcomes: list[Conformance] = []
 
     def report(result: Outcome) -> Report:

@@ -34,6 +34,8 @@ DRAWN, BEFORE = 3, 0.1
 """Number of variables in the figure, and the share of the run that it shows before the first deviation."""
 SLICE = 1000
 """Events between two calls of `progress`."""
+OUTPUTS = ("env.rate", "env.window", "pacing_rate", "congestion_window")
+"""Variables that determine what the flow sends, in runs and in traces; all others are internal to a controller."""
 STREAM = 2**32
 """Stream of random numbers of flow 0 in a run."""
 
@@ -75,8 +77,13 @@ class Divergence:
         first = self.first
         if first is None:
             return f"no deviation in {len(self.time)} calls: {', '.join(self.compared)}"
-        values = f"{number_text(first.value)}, of the reference {number_text(first.reference)}"
-        return f"{first.variable} deviates first, at {first.time:.6g} s in {first.hook}: {values}"
+        line = f"{first.variable} deviates first, at {first.time:.6g} s in {first.hook}: {_values(first)}"
+        if first.variable in OUTPUTS or not set(OUTPUTS) & set(self.compared):
+            return line
+        output = next((item for item in self.deviations if item.variable in OUTPUTS), None)
+        if output is None:
+            return f"{line}; rates and windows do not deviate"
+        return f"{line}; {output.variable} deviates at {output.time:.6g} s in {output.hook}: {_values(output)}"
 
     def figure(self) -> Any:
         """Return a figure of the first deviating variables of both, from shortly before the first deviation on."""
@@ -91,6 +98,11 @@ class Divergence:
             }
         marks = [self.first.time] if self.first is not None else []
         return states_figure(self.time[drawn], panels, marks=marks, title="Same ACKs, two controllers")
+
+
+def _values(item: Deviation) -> str:
+    """Return both values of a deviation in words."""
+    return f"{number_text(item.value)}, of the reference {number_text(item.reference)}"
 
 
 @check_arguments

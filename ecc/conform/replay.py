@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import as_number
 from ecc.conform.deviation import Divergence, divergence
+from ecc.contract.choices import TRANSPORTS
 from ecc.contract.packet_hooks import flow_hooks_of
 from ecc.contract.protocol import Protocol
 from ecc.contract.records import named_variables, variable_value
@@ -121,6 +122,7 @@ class _Shadow:
         self.header = part.header
         self.headers: dict[tuple[str, int] | None, Any] = {}
         self.rate, self.window = 0.0, 0.0
+        self.transport = TRANSPORTS.index(law.transport)
         self.random = Random(SEED, STREAM)
         self.variables = named_variables(law)
         self.known = [*METRICS, *(name for name in self.variables if name not in ("min_rtt", *METRICS))]
@@ -177,7 +179,8 @@ class _Shadow:
     def call(self, hook: str, call: Call, packet: tuple[str, int] | None, values: Mapping[str, float]) -> None:
         if hook not in self.hooks:
             return
-        env: Any = Record(FLOW_ENV, {**call.env, **values, "rate": self.rate, "window": self.window})
+        controls = {"rate": self.rate, "window": self.window, "transport": self.transport}
+        env: Any = Record(FLOW_ENV, {**call.env, **values, **controls})
         if env.random < 0.0:
             env.random = self.random.next()
         header = self.headers.setdefault(packet, Record(self.header))

@@ -23,6 +23,7 @@ from ecc.claims.crosscheck import Outcome, Progress, Steps, error_line, judged
 from ecc.claims.crosscheck import examine as examine_claims
 from ecc.claims.ledger import Claim, Finding, Verdict, claims
 from ecc.claims.report.output import Report, write_report
+from ecc.conform import criteria
 from ecc.contract.parameters import label
 from ecc.contract.protocol import Protocol
 from ecc.errors import warn
@@ -276,7 +277,7 @@ def _examined(protocol: Protocol, claim: Claim) -> Finding:
 
 
 def conformance_report(result: Conformance, command: str = "", again: str = "") -> Report:
-    """Return the report on the findings of the cases.
+    """Return the report on the findings of the cases; if they are those of RFC 9743, by its criteria.
 
     Parameters
     ----------
@@ -284,15 +285,18 @@ def conformance_report(result: Conformance, command: str = "", again: str = "") 
     command, again : str, optional
         Command that made the report, and the command that runs a case again when followed by its id.
     """
-    name = type(result.protocol).__name__
+    name, of = type(result.protocol).__name__, label(result.protocol)
+    examined_ids = {finding.claim.id for finding in result.findings} | set(result.failures)
+    evaluates = examined_ids == {key for criterion in criteria.RFC9743 for key in criterion.ids}
     return Report(
         result.findings,
         command or f"ecc conform {name}",
         result.interrupted,
         failures=result.failures,
-        title=f"Conformance of {label(result.protocol)}",
-        introduction=INTRODUCTION,
+        title=f"Evaluation of {of} by RFC 9743" if evaluates else f"Conformance of {of}",
+        introduction=criteria.INTRODUCTION if evaluates else INTRODUCTION,
         again=again or f"ecc conform {name} --case",
         noun="case",
         not_applying=result.not_applying,
+        criteria=criteria.RFC9743 if evaluates else (),
     )

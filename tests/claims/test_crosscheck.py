@@ -65,6 +65,7 @@ def use(checks, monkeypatch):
     return register
 
 
+@pytest.mark.slow
 def test_findings_come_in_the_ledgers_order_with_their_seconds(use):
     use(qi_7="refute", qi_3="confirm", piqi_9="confirm")
     seen = []
@@ -75,6 +76,7 @@ def test_findings_come_in_the_ledgers_order_with_their_seconds(use):
     assert sorted(seen) == sorted((finding.claim.id, finding.verdict) for finding in findings)
 
 
+@pytest.mark.slow
 def test_names_select_claims_and_the_slowest_begins(use):
     use(qi_3="confirm", qi_7="refute", piqi_9="confirm")
     seen = []

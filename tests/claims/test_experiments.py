@@ -59,7 +59,7 @@ def made_run(time, rate, flows=None):
     """A run of these rates, as metrics see it."""
     values = {"time": np.asarray(time), "rate": np.asarray(rate)}
     labeled = {name: xr.DataArray(value) for name, value in values.items()}
-    return SimpleNamespace(data=labeled, rate=labeled["rate"], values=values.__getitem__, flows=flows, _spans={})
+    return SimpleNamespace(data=labeled, rate=labeled["rate"], _values=values.__getitem__, flows=flows, _spans={})
 
 
 def holds(version, label, seed, metric):

@@ -12,6 +12,7 @@ from ecc.network.network import Network
 from ecc.stability import THEOREMS
 
 
+@pytest.mark.slow
 def test_every_contradicted_theorem_on_piqi_rcp_is_replayed():
     assert {name for name, *_ in LOOPS} == {"piqi-9", "piqi-10", "piqi-12", "piqi-13"}
     for name, protocol, rtts in LOOPS:

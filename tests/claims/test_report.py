@@ -243,10 +243,9 @@ def long_run(noise):
 @pytest.mark.slow
 def test_a_full_report_stays_below_fifteen_megabytes(tmp_path):
     keys = list(claims())
-    pictures = [long_run(1.0)] * (300 // len(keys))  # more than the ledger draws, as noisy as can be
-    findings = [finding(key, pictures=pictures + pictures[: k < 300 % len(keys)]) for k, key in enumerate(keys)]
-    path, _ = write_report(Report(findings), tmp_path)
-    assert path.read_text(encoding="utf-8").count('<div class="plot"') == 300
+    pictures = [long_run(1.0)]  # as noisy as can be, for every claim
+    path, _ = write_report(Report([finding(key, pictures=pictures) for key in keys]), tmp_path)
+    assert path.read_text(encoding="utf-8").count('<div class="plot"') == len(keys) > 300
     assert path.stat().st_size < 15_000_000
 
 

@@ -17,6 +17,7 @@ def net(*rtts):
     return Network.dumbbell("1 Gb/s", list(rtts))
 
 
+@pytest.mark.slow
 def test_a_loop_with_a_free_queue_at_its_closed_form():
     for gains in ({"alpha": 0.4, "beta": 0.226}, {"alpha": 0.4, "beta": 1.0}):
         exact = critical_ratio(**gains)

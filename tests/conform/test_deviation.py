@@ -10,6 +10,7 @@ import pytest
 import ecc
 from ecc import conform
 from ecc.cli import main
+from ecc.conform.deviation import divergence
 from ecc.models import BBR, CUBIC, BBRv1, ConstantRate, NewReno
 from ecc.queues import Policer
 
@@ -29,6 +30,7 @@ def scenario(protocol, duration=1.5):
     return ecc.Scenario(network, protocol, duration)
 
 
+@pytest.mark.slow
 def test_a_controller_does_not_deviate_from_itself():
     for protocol in (BBR(), CUBIC()):
         found = conform.compare(protocol, protocol, scenario(protocol))
@@ -49,6 +51,22 @@ def test_a_wrong_gain_is_seen_in_the_pacing_rate_where_the_state_begins():
     assert len(found.figure().data) >= 2
 
 
+def test_the_first_window_that_differs_is_named_after_an_internal_variable():
+    found = conform.compare(CUBIC(C=0.8), CUBIC(), scenario(CUBIC(), 3.0))
+    window = next(one for one in found.deviations if one.variable == "env.window")
+    assert window.time > found.first.time
+    assert str(found).startswith("K deviates first, at ")
+    assert f"; env.window deviates at {window.time:.6g} s in {window.hook}: " in str(found)
+    begun = found.time < 0.5 * (found.first.time + window.time)
+    shorter = divergence(
+        found.time[begun],
+        ["on_ack"] * int(begun.sum()),
+        {name: (found.values[name][begun], found.reference_values[name][begun]) for name in ("K", "env.window")},
+        (),
+    )
+    assert str(shorter).endswith("; rates and windows do not deviate")
+
+
 def test_a_wrong_constant_of_cubic_is_seen_after_the_first_loss():
     found = conform.compare(CUBIC(C=0.8), CUBIC(), scenario(CUBIC(), 3.0))
     assert found.first.variable == "K"  # it is longer, when congestion avoidance begins
@@ -63,6 +81,7 @@ def test_variables_are_compared_by_name_and_what_lacks_is_said():
     assert found.first.variable == "env.rate" and found.first.hook == "on_start"  # 2.86 and 2.77
 
 
+@pytest.mark.slow
 def test_the_rest_of_a_scenario_is_as_it_is_there():
     """Cross traffic and queue disciplines, also where other flows start first."""
     network = ecc.Network.dumbbell("4 Mb/s", rtts=["20 ms"] * 2, buffer="60 kB", packet_size=1500, starts=[0.2, 0.0])
@@ -113,6 +132,7 @@ class Timed(NewReno):
         return super().flow_hooks() | {"on_timer": lambda flow, header, p, env: None}
 
 
+@pytest.mark.slow
 def test_a_comparison_reports_how_much_of_it_is_done():
     shares = []
     found = conform.compare(CUBIC(), CUBIC(), scenario(CUBIC(), 8.0), progress=shares.append)
@@ -120,6 +140,7 @@ def test_a_comparison_reports_how_much_of_it_is_done():
     assert list(found.time) == list(conform.compare(CUBIC(), CUBIC(), scenario(CUBIC(), 8.0)).time)
 
 
+@pytest.mark.slow
 def test_the_command_shows_progress_where_there_is_no_terminal(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("ecc.cli.output.PROGRESS_PERIOD", 0.0)
     path = tmp_path / "scenario.toml"

@@ -62,6 +62,7 @@ def test_a_log_is_qlog(tmp_path):
     assert all(isinstance(one, int) for one in windows) and max(windows) > 10 * 1500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "duration"), [(CUBIC(), 1.0), (BBR(), 6.0)], ids=["CUBIC", "BBR into ProbeRTT"])
 def test_our_own_log_does_not_leave_its_protocol(tmp_path, protocol, duration):
     _, path = written(tmp_path, protocol, duration)
@@ -147,9 +148,48 @@ def _lost(number, time, trigger="reordering_threshold"):
 
 def test_slow_start_by_the_bytes_of_acks(tmp_path):
     path = by_hand(tmp_path, *_acked(100.0, [[0]], 5000), *_acked(110.0, [[0, 2]], 7000), *_acked(120.0, [[3]], 8000))
-    found = conform.replay(NewReno(), path, tolerance=0.0)
+    found = conform.replay(NewReno(application_limited="none"), path, tolerance=0.0)
     assert found.first is None and found.time.tolist() == pytest.approx([0.0, 0.1, 0.11, 0.12])
     assert found.reference_values["congestion_window"].tolist() == [4000.0, 5000.0, 7000.0, 8000.0]
+
+
+def test_a_window_with_room_does_not_limit_its_flow(tmp_path):
+    """RFC 9002 sec. 7.8: of four packets in a window of 4000 and then 5000 bytes, the last one leaves room."""
+    path = by_hand(tmp_path, *_acked(100.0, [[0]], 5000), *_acked(110.0, [[0, 2]], 7000), *_acked(120.0, [[3]], 8000))
+    first = conform.replay(NewReno(), path, tolerance=0.0).first
+    assert (first.time, first.value, first.reference) == (pytest.approx(0.12), 8000.0, 7000.0)
+    state = {"time": 119.0, "name": "recovery:congestion_state_updated", "data": {"new": "application_limited"}}
+    end = [{**state, "time": 1.0, "data": {"new": "slow_start"}}, {**state, "time": 130.0}]
+    reported = by_hand(tmp_path, end[0], *_acked(100.0, [[0]], 5000), *_acked(110.0, [[0, 2]], 7000), end[1])
+    assert conform.replay(NewReno(), reported, tolerance=0.0).first is None
+
+
+def test_acks_that_a_log_has_after_what_they_cause(tmp_path):
+    """As quic-go writes them: the window before this ACK, its RTT, losses, and then the ACK."""
+
+    def last(time, ranges, window, *losses):
+        received = next(_acked(time + 0.01, ranges))
+        data = {"congestion_window": window, "latest_rtt": 100.0, "bytes_in_flight": 0}
+        metrics = {"time": time, "name": "recovery:metrics_updated", "data": data} if window else None
+        return [*([metrics] if metrics else []), *losses, received]
+
+    more = [
+        *last(100.0, [[0]], 4000),
+        *[_sent(k, 101.0) for k in (4, 5)],
+        *last(110.0, [[0, 1]], 5000),
+        *[_sent(k, 111.0) for k in (6, 7)],
+        *last(112.0, [[0, 1]], None),  # nothing new: no metrics
+        *last(120.0, [[0, 1], [3, 3]], 6000, _lost(2, 120.0)),
+        *last(201.0, [[0, 1], [3, 4]], 3000),
+        *last(202.0, [[0, 1], [3, 5]], 3000),
+    ]
+    found = conform.replay(NewReno(), by_hand(tmp_path, *more), tolerance=0.0)
+    assert found.first is None
+    logged = found.values["congestion_window"]
+    assert logged[[0, 1, 3]].tolist() == [4000.0, 5000.0, 6000.0] and np.isnan(logged[2])
+    assert logged[-3:-1].tolist() == [3000.0, 3000.0]
+    wrong = by_hand(tmp_path, *more[:-2], *last(202.0, [[0, 1], [3, 5]], 3500))
+    assert conform.replay(NewReno(), wrong, tolerance=0.0).first.time == pytest.approx(0.20101)
 
 
 def test_losses_are_answered_once_a_window(tmp_path):
@@ -181,9 +221,17 @@ def test_a_timeout_leaves_a_packet(tmp_path):
 
 def test_a_first_window_that_is_given_is_kept(tmp_path):
     path = by_hand(tmp_path, *_acked(100.0, [[0]], 13000), window=12000)
-    assert conform.replay(NewReno(), path).first is None
+    reference = NewReno(application_limited="none")  # four packets leave room in the window
+    assert conform.replay(reference, path).first is None
     first = conform.replay(NewReno(initial=2.0), path).first
     assert (first.hook, first.value, first.reference) == ("on_start", 12000.0, 2000.0)
+
+
+def test_a_reference_over_quic_counts_all_bytes_of_an_ack(tmp_path):
+    path = by_hand(tmp_path, *_acked(100.0, [[0, 3]], 16000), window=12000)
+    assert conform.replay(NewReno(transport="quic", application_limited="none"), path).first is None
+    first = conform.replay(NewReno(application_limited="none"), path).first  # two packets at most (RFC 3465)
+    assert (first.value, first.reference) == (16000.0, 14000.0)
 
 
 @pytest.mark.parametrize("reference", [NewReno(), CUBIC(L=1e6)])

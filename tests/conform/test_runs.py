@@ -17,6 +17,7 @@ from ecc import conform
 from ecc._support.store import Store
 from ecc.cli import main
 from ecc.conform import runs
+from ecc.conform.criteria import RFC9743
 from ecc.models import BBR, CUBIC, BBRv1, NewReno
 
 STARTUP = ["bbr-startup-plateau", "bbr-drain-inflight"]
@@ -67,6 +68,7 @@ def test_what_a_protocol_lacks_is_the_reason_why_a_case_does_not_apply():
     assert found.findings[0].reason.endswith(" and no variables max_bw, full_bw, full_bw_reached, round_count")
 
 
+@pytest.mark.slow
 def test_the_report_folds_cases_that_do_not_apply(tmp_path):
     cases = [word for name in ("cubic-window", "cubic-timeout", *STARTUP) for word in ("--case", name)]
     assert main(["conform", "CUBIC", *cases, "--out", str(tmp_path), "--store", str(tmp_path / "store.sqlite")]) == 0
@@ -78,6 +80,38 @@ def test_the_report_folds_cases_that_do_not_apply(tmp_path):
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "2 cases: 2 confirmed." in text and "- bbr-\\*: 2 cases do not apply" in text
     assert len(json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["findings"]) == 4
+
+
+def test_the_cases_of_rfc_9743_run_in_the_order_of_its_sections():
+    ids = [key for criterion in RFC9743 for key in criterion.ids]
+    assert [case.id for case in conform.cases(["rfc9743"])] == ids
+
+
+def test_the_criteria_of_rfc_9743_are_a_report_of_their_own(tmp_path):
+    found = conform.run(ecc.models.ConstantRate("1 Mb/s"), ["rfc9743"])
+    page, _ = found.write(tmp_path)
+    rows = re.findall(
+        r"<tr>.*?</tr>", page.read_text(encoding="utf-8").split('class="criteria"')[1].split("</table>")[0]
+    )
+    ids = [key for row in rows for key in re.findall(r'href="#([\w-]+)"', row)]
+    assert sorted(ids) == sorted(case.id for case in conform.cases(["rfc9743"]))  # each case has its criterion
+    sections = re.findall(r'<td class="id">([^<]+)</td>', "".join(rows))
+    assert sections[0] == "5.1.1" and sections[-1] == "7.11" and len(set(sections)) == len(sections)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert text.startswith("# Evaluation of ConstantRate(") and "| 7.6 | Misbehaving nodes |" in text
+    conform.run(ecc.models.ConstantRate("1 Mb/s"), ["rfc9743-loss"]).write(tmp_path / "one")
+    assert (tmp_path / "one" / "report.md").read_text(encoding="utf-8").startswith("# Conformance of ConstantRate")
+
+
+@pytest.mark.slow
+def test_the_command_evaluates_by_rfc_9743(tmp_path, capsys):
+    places = ["--out", str(tmp_path), "--store", str(tmp_path / "store.sqlite")]
+    assert main(["conform", "NewReno", "--rfc9743", *places]) == 4
+    assert "rfc9743-loss" in capsys.readouterr().out
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "| 5.1.3 | Protection against high packet loss | rfc9743-loss | confirmed |" in text
+    assert main(["conform", "NewReno", "--rfc9743", "--case", "bbr", *places]) == 2
+    assert "case needs no --rfc9743" in capsys.readouterr().err
 
 
 def test_the_specified_window_is_drawn_behind_the_measured_one():
@@ -98,12 +132,15 @@ def test_names_of_cases_and_protocols():
     assert all(claim.id.startswith("bbr-") for claim in conform.cases(["bbr"]))
     assert [one.id for one in conform.cases(["rfc", "cubic-wi"])] == [
         "cubic-window",
+        *(one.id for one in conform.cases(["rfc8867"])),
         *(one.id for one in conform.cases(["rfc9743"])),
     ]
     assert [one.id for one in conform.cases(["bbr-up-loss"])] == ["bbr-up-loss"]  # not bbr-up-loss-longterm
     with pytest.raises(ValueError, match="got 'cubic-windw': did you mean cubic-window"):
         conform.cases(["cubic-windw"])
-    with pytest.raises(ValueError, match="case must be one of bbr, cubic, rfc9743, or an id such as .*, got ''$"):
+    with pytest.raises(
+        ValueError, match="case must be one of bbr, cubic, rfc8867, rfc9743, sender, or an id .*, got ''$"
+    ):
         conform.cases([""])
     with pytest.raises(ValueError, match="case must be one of bbr.*got 'tahoe'"):
         conform.run(BBR(), ["tahoe"])
@@ -282,12 +319,12 @@ def test_after_kill_minus_9_the_same_command_goes_on_where_it_was(tmp_path, caps
     until(lambda: store.exists() and len(Store(store)) >= 1)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=HANG)
-    done = len(Store(store))
-    assert process.returncode == -signal.SIGKILL and 1 <= done < 9
+    done, count = len(Store(store)), len(conform.cases(["cubic"]))
+    assert process.returncode == -signal.SIGKILL and 1 <= done < count
     assert not list((tmp_path / "report").iterdir())
     again = subprocess.run([*ecc_of, *kept], capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
-    assert f"{done} of 9 cases are in {store}, {9 - done} to run\n" in again.stderr
+    assert f"{done} of {count} cases are in {store}, {count - done} to run\n" in again.stderr
     found = [(one["verdict"], one["measurements"]) for one in json.loads(again.stdout)["findings"]]
     alone = conform.run(CUBIC(), ["cubic"]).findings
     assert found == [(str(one.verdict), [vars(m) for m in one.measurements]) for one in alone]

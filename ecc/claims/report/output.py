@@ -12,7 +12,7 @@ from ecc._support.display import json_text, number_text
 from ecc._support.files import WriteError, make_folder, replacing
 from ecc.claims.ledger import SECTIONS, Finding, Measurement
 from ecc.claims.provenance import environment_id
-from ecc.claims.report.page import Report, page
+from ecc.claims.report.page import Criterion, Report, page
 from ecc.claims.report.text import (
     again,
     cited,
@@ -27,7 +27,7 @@ from ecc.claims.report.text import (
     unexpected,
 )
 
-__all__ = ["Report", "as_json", "as_markdown", "report_folder", "write_report"]
+__all__ = ["Criterion", "Report", "as_json", "as_markdown", "report_folder", "write_report"]
 
 
 def write_report(report: Report, directory: str | Path) -> tuple[Path, Path]:
@@ -141,6 +141,7 @@ def as_markdown(report: Report) -> str:
     lines += ["Quick: fewer seeds, and shorter runs if a claim has a short form.", ""] if report.quick else []
     lines += [f"- {_text(key)} failed: {_text(error)}" for key, error in report.failures.items()]
     lines += ["", f"`{report.command}`, ecc {__version__}", ""]
+    lines += _criteria(report)
     lines += [f"- {_text(line)}" for line in report.not_applying]
     lines += [f"- {key}: {_text(text)}" for key, text in cited(findings).items()]
     for section, title in SECTIONS.items():
@@ -170,6 +171,18 @@ def as_markdown(report: Report) -> str:
         for name, surroundings in made.items()
     ]
     return "\n".join(lines) + "\n"
+
+
+def _criteria(report: Report) -> list[str]:
+    """Return the table of criteria, if there are any."""
+    findings = {finding.claim.id: finding for finding in report.findings}
+    rows = [
+        [criterion.section, criterion.title, key, judged(findings[key]) if key in findings else "", text]
+        for criterion in report.criteria
+        for key, text in [(key, findings[key].reason if key in findings else "No result.") for key in criterion.ids]
+        or [("", criterion.text)]
+    ]
+    return [*_table(["section", "criterion", report.noun, "verdict", "result"], rows), ""] if rows else []
 
 
 def _claim(finding: Finding, report: Report) -> list[str]:

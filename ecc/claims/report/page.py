@@ -40,7 +40,7 @@ from ecc.claims.report.text import (
 )
 from ecc.plot.look import decoded, thinned
 
-__all__ = ["Report", "page"]
+__all__ = ["Criterion", "Report", "page"]
 
 FIGURES = 9_500_000
 """Bytes that all figures may take together; Plotly's script takes 4.7 million."""
@@ -56,6 +56,16 @@ _LABELS = {
 
 
 @dataclass(frozen=True)
+class Criterion:
+    """A criterion of a document: its section and title, ids of the entries that examine it, or a text if none does."""
+
+    section: str
+    title: str
+    ids: Sequence[str] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True)
 class Report:
     """Contents of a report.
 
@@ -63,7 +73,8 @@ class Report:
     report is `partial` if the run was interrupted and `quick` if it was a quick run. `failures` maps a claim id to the
     one-line error of its check. `title` and `introduction` open the page. `again` is the command that checks a claim
     again, without the claim's id. `noun` is the name of an entry, "claim" or "case". Findings that are not comparable
-    are left out of the texts if `not_applying` has lines that replace them.
+    are left out of the texts if `not_applying` has lines that replace them. `criteria`, if there are any, are a table
+    in the order of the document.
     """
 
     findings: Sequence[Finding]
@@ -76,6 +87,7 @@ class Report:
     again: str = "ecc reproduce"
     noun: str = "claim"
     not_applying: Sequence[str] = ()
+    criteria: Sequence[Criterion] = ()
 
     @property
     def shown(self) -> list[Finding]:
@@ -112,6 +124,7 @@ def page(report: Report) -> str:
         heading="Claims and questions" if noun == "claim" else f"{noun.capitalize()}s",
         noun=noun,
         summary=_summary(findings, noun),
+        criteria=_criteria(report),
         folded=_folded(report.not_applying, len(report.findings) - len(findings), noun),
         alerts=_alerts(report),
         filter=_filter(findings),
@@ -143,6 +156,26 @@ def _folded(lines: Sequence[str], number: int, noun: str) -> str:
 
 def _code(html: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html)
+
+
+def _criteria(report: Report) -> str:
+    """Return the table of criteria: verdicts and reasons of their entries, or the text of those without."""
+    if not report.criteria:
+        return ""
+    findings = {finding.claim.id: finding for finding in report.findings}
+    rows = []
+    for criterion in report.criteria:
+        head = f'<td class="id">{escape(criterion.section)}</td><td class="name">{escape(criterion.title)}</td>'
+        entries = [findings[key] for key in criterion.ids if key in findings]
+        cells = [
+            f'<td class="verdict-cell">{_badge(entry.verdict, judged(entry))}</td>'
+            f'<td><a href="#{escape(entry.claim.id)}">{escape(entry.claim.id)}</a>: {typeset(entry.reason)}</td>'
+            for entry in entries
+        ] or [f'<td></td><td class="note">{escape(criterion.text or "No result.")}</td>']
+        rows += [f"<tr>{head if k == 0 else '<td></td><td></td>'}{cell}</tr>" for k, cell in enumerate(cells)]
+    titles = "".join(f'<th scope="col">{title}</th>' for title in ("Section", "Criterion", "Verdict", "Result"))
+    body = "\n".join(rows)
+    return f'<table class="criteria"><thead><tr>{titles}</tr></thead>\n<tbody>{body}</tbody></table>'
 
 
 def _summary(findings: Sequence[Finding], noun: str) -> str:

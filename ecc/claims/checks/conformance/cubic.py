@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.claims.checks.conformance.laboratory import PACKET, Laboratory, NotReached, Trace, case
-from ecc.claims.checks.conformance.paths import LossesBetween
+from ecc.claims.checks.conformance.paths import LossesBetween, each_acknowledged
+from ecc.claims.checks.conformance.senders import path
 from ecc.network.impairments import CapacitySchedule, Jitter
 from ecc.network.network import Network
 
@@ -47,17 +48,6 @@ def K_of(M: float, W: float) -> float:
     M, W : float, packets
     """
     return float(np.cbrt((M - W) / C))
-
-
-def path(capacity: float, rtt: float) -> Network:
-    """Return a network of one link with an unlimited buffer.
-
-    Parameters
-    ----------
-    capacity : float, bit/s
-    rtt : float, s
-    """
-    return Network.dumbbell(capacity, rtts=[rtt], packet_size=PACKET)
 
 
 class Epoch:
@@ -232,7 +222,7 @@ def friendly(lab: Laboratory) -> str:
 def growth(lab: Laboratory) -> str:
     loss, rtt = 0.5, 1.0
     one_loss = LossesBetween(begin=loss, end=loss + 1.0, every=5, max_losses=1)
-    trace = lab.run(path(200e6, rtt), 16.0, links={0: one_loss}, sample=0.005)
+    trace = lab.run(path(200e6, rtt, **each_acknowledged(lab)), 16.0, links={0: one_loss}, sample=0.005)
     epoch = Epoch(trace, loss)
     lag = int(np.searchsorted(epoch.t, rtt))
     ratio = epoch.window[lag:] / epoch.window[:-lag]
@@ -277,7 +267,7 @@ def mean(lab: Laboratory) -> str:
     return f"Mean windows of {values[0]:.0f} and {values[1]:.0f} packets; the law gives {laws[0]:.0f} and {laws[1]:.0f}"
 
 
-@case("cubic-timeout", *NEEDS, cost=2)
+@case("cubic-timeout", *NEEDS, "without transport quic", cost=2)
 def timeout(lab: Laboratory) -> str:
     loss, outage = 2.0, 1.0
     network = Network.dumbbell(100e6, rtts=[0.1], packet_size=PACKET, buffer="1 MB")
@@ -360,7 +350,7 @@ def spurious_timeout(lab: Laboratory) -> str:
     )
 
 
-@case("cubic-application", *NEEDS, cost=3)
+@case("cubic-application", *NEEDS, "without transport quic", cost=3)
 def application(lab: Laboratory) -> str:
     # The pause is below the minimum RTO of 1 s (RFC 6298), as a longer idle period restarts the window (RFC 5681 sec.
     # 4.1). It begins 5 s after the last maximum; a clock that kept running would be 10 % ahead after such a pause.

@@ -79,8 +79,9 @@ def case(
     ----------
     claim_id : str
     *needs : str
-        Required variables, "parameter NAME", "losses" (the protocol responds to losses), or "windows" (it has a
-        transport).
+        Required variables, "parameter NAME", "without parameter NAME", "transport NAME", "without transport NAME",
+        "losses" (the protocol
+        responds to losses), "windows" (it has a transport), or "reports" (its receiver sends reports by a timer).
     cost : float, optional
         Approximate duration for one protocol, s.
     """
@@ -177,13 +178,15 @@ def examine(case_id: str, claim: Claim, protocol: Protocol) -> Finding:
     else:
         missed = [m for m in lab.measurements if m.met is False]
         if missed:
-            reason = "; ".join(_missed(m) for m in missed)
+            reason = f"{'; '.join(_missed(m) for m in missed)} ({claim.source})"
         else:
             verdict = Verdict.CONDITIONAL if lab.conditions else Verdict.CONFIRMED
             reason = " ".join([result, *lab.conditions])
     if "_" not in reason.partition(" ")[0]:  # names of variables keep their case
         reason = reason[:1].upper() + reason[1:]
     reason += "" if reason.endswith(".") else "."
+    if lab.transports:
+        reason += f" With the transport {' and '.join(map(repr, sorted(lab.transports)))}."
     seconds = perf_counter() - begin
     return Finding(about, verdict, reason, lab.measurements, lab.pictures, lab.assumptions, seconds)
 
@@ -205,16 +208,23 @@ def missing(protocol: Protocol, needs: Sequence[str]) -> list[str]:
     lacking, variables = [], []
     for need in needs:
         kind, _, name = need.rpartition(" ")
-        if need == "windows":
+        if need == "reports":
+            lacks, text = "on_report" not in protocol.flow_hooks(), "no reports of receivers"
+        elif need == "windows":
             lacks = protocol.transport is None
             text = "no window: it has no transport with loss recovery"
         elif need == "losses":
             lacks, text = "loss" not in protocol.answers, "no response to losses"
+        elif kind == "without transport":
+            lacks, text = protocol.transport == name, f"the transport {name!r}"
         elif kind == "transport":
             lacks = protocol.transport != name and "transport" not in getattr(protocol, "__dataclass_fields__", {})
             text = f"no parameter transport for {name!r}"
+        elif kind == "without parameter":
+            lacks, text = name in {*protocol.params(), *protocol.__dataclass_fields__}, f"a parameter {name}"
         elif kind == "parameter":
-            lacks, text = name not in {*protocol.params(), *protocol.__dataclass_fields__}, f"no parameter {name}"
+            is_known = name in protocol.params() or hasattr(protocol, name)  # a constant of the class will do
+            lacks, text = not is_known, f"no parameter {name}"
         elif need == "state":
             lacks, text = not state_names(protocol), "no named states (a field `state` and a list `STATES`)"
         else:
@@ -264,6 +274,7 @@ class Laboratory:
         self.pictures: list[Picture] = []
         self.assumptions: list[str] = []
         self.conditions: list[str] = []
+        self.transports: set[str] = set()  # loss recovery that replaced the protocol's own
 
     def has(self, *names: str) -> bool:
         """Return whether the protocol has variables.
@@ -314,6 +325,7 @@ class Laboratory:
         protocol: Any = self.protocol
         if transport is not None and protocol.transport != transport:
             protocol = replace(protocol, transport=transport)
+            self.transports.add(transport)
         if links or others:
             protocol = {"flows": {"default": protocol, **(others or {})}, "links": dict(links or {})}
         scenario = Scenario(network, protocol, duration, impairments=tuple(impairments), seed=seed)
@@ -323,7 +335,7 @@ class Laboratory:
             raise KeyboardInterrupt
         if run.stats["stopped"] != "completed":
             raise NotReached(f"a run of {duration:g} s ended at {run.stats['now']:g} s: {run.stats['stopped']}")
-        return Trace(run, names, state_names(self.protocol))
+        return Trace(run, names, state_names(self.protocol), scenario)
 
     def expect(
         self,
@@ -373,6 +385,17 @@ class Laboratory:
         shown = [("yes" if x else "no") if isinstance(x, bool | np.bool_) else str(x) for x in (value, wanted)]
         self.measurements.append(Measurement(name, shown[0], "", shown[1], note, met=shown[0] == shown[1]))
         return shown[0] == shown[1]
+
+    def note(self, name: str, value: float | str, unit: str = "") -> None:
+        """Record a number that has no required band.
+
+        Parameters
+        ----------
+        name : str
+        value : float or str
+        unit : str, optional
+        """
+        self.measurements.append(Measurement(name, value, unit))
 
     def draw(
         self,
@@ -431,12 +454,14 @@ _NEVER = 1e290
 class Trace:
     """One flow of a run: its variables over time, and its sequence of states.
 
-    `run` is the trajectory; `names`: variable -> field of the state; `state_names`: names of the values of "state".
+    `run` is the trajectory of `scenario`; `names`: variable -> field of the state; `state_names`: names of the values
+    of "state".
     """
 
     run: Any
     names: Mapping[str, str]
     state_names: tuple[str, ...]
+    scenario: Scenario
     flow: int = 0
 
     @cached_property

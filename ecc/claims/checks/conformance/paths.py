@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import QuantityField, as_time, default
-from ecc.claims.checks.conformance.laboratory import PACKET
+from ecc.claims.checks.conformance.laboratory import PACKET, Laboratory
 from ecc.contract.env import Hook
 from ecc.contract.parameters import check_number
 from ecc.network.network import Network
 from ecc.queues.discipline import QueueDiscipline
 
-__all__ = ["CAPACITY", "RTT", "LossesBetween", "bdp", "path"]
+__all__ = ["CAPACITY", "RTT", "LossesBetween", "bdp", "each_acknowledged", "path"]
 
 CAPACITY, RTT = 20e6, 0.05
 """Capacity [bit/s] and RTT [s] of the usual path of the cases."""
@@ -42,6 +42,16 @@ def path(capacity: float = CAPACITY, rtt: float = RTT, buffer: float = 4.0, flow
     """
     size = max(int(buffer * bdp(capacity, rtt)), 2 * PACKET)
     return Network.dumbbell(capacity, rtts=[rtt] * flows, buffer=size, packet_size=PACKET)
+
+
+def each_acknowledged(lab: Laboratory) -> dict[str, Any]:
+    """Return the field of a flow with which each packet is acknowledged, for cases that count ACKs in an RTT.
+
+    Parameters
+    ----------
+    lab : Laboratory
+    """
+    return {"delayed_acks": (1, 0.025)} if lab.protocol.transport == "quic" else {}
 
 
 @dataclass
