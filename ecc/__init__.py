@@ -13,7 +13,7 @@ from ecc._support.moved import install
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ecc import conform, fluid, linear, live, models, packet, plot, queues, stability, testing
+    from ecc import conform, fluid, linear, live, models, packet, plot, queues, rl, stability, testing
     from ecc import native as native
     from ecc.batch.sweeps import sweep, sweep_means
     from ecc.comparison import Comparison, compare
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ecc.linear import DelaySystem, SampledSystem
     from ecc.loops.options import LinearOptions
     from ecc.network import Flow, Link, Network, Pause, allocation
+    from ecc.network import applications as applications
     from ecc.network import demands as demands
     from ecc.network import impairments as impairments
     from ecc.network.demands import Demand
@@ -74,17 +75,18 @@ _ROOMS = (
     "packet",
     "plot",
     "queues",
+    "rl",
     "stability",
     "testing",
 )
-_PARTS = ("demands", "headers", "impairments", "native", "qlog", "tmix", "transients")
+_PARTS = ("applications", "demands", "headers", "impairments", "native", "qlog", "tmix", "transients")
 """Modules of other rooms, which also have a name of their own here. `dir(ecc)` does not list them."""
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "Demand", "EccError", "Flow", "LinearOptions",
     "LinearizationError", "Link", "NativeError", "Network", "OnOff", "Pause", "SampledSystem", "Scenario", "Tmix",
     "Trajectory", "UndecidedError", "Workload", "allocation", "compare", "conform", "critical_gain", "fluid", "linear",
-    "linearize", "live", "metrics", "models", "packet", "plot", "queues", "simulate", "stability", "sweep",
+    "linearize", "live", "metrics", "models", "packet", "plot", "queues", "rl", "simulate", "stability", "sweep",
     "sweep_means", "testing",
 ]  # fmt: skip
 

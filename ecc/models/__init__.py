@@ -7,6 +7,7 @@ from ecc._support.lazy import no_attribute
 from ecc.contract.equilibrium import Bound, Equilibrium
 from ecc.contract.protocol import Protocol
 from ecc.models.accel_brake import ABC
+from ecc.models.aurora import Aurora
 from ecc.models.bbr import BBR
 from ecc.models.bbr1 import BBRv1
 from ecc.models.bbr2 import BBRv2
@@ -31,8 +32,10 @@ from ecc.models.mkc import MKC
 from ecc.models.nada import NADA
 from ecc.models.newreno import NewReno
 from ecc.models.nscc import NSCC
+from ecc.models.orca import Orca
 from ecc.models.pedn import PEDN
 from ecc.models.piqi_rcp import PIQIRCP
+from ecc.models.policy import Policy
 from ecc.models.powertcp import PowerTCP, ThetaPowerTCP
 from ecc.models.prague import Prague
 from ecc.models.qi_rcp import QIRCP
@@ -48,9 +51,9 @@ from ecc.models.xcp import XCP
 
 __all__ = [
     "ABC", "BBR", "BIC", "C4", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NADA",
-    "NSCC", "PEDN", "PIQIRCP", "QIRCP", "RCP", "SPERC", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2",
+    "NSCC", "PEDN", "PIQIRCP", "QIRCP", "RCP", "SPERC", "TIMELY", "UTIL", "VCP", "XCP", "Aurora", "BBRv1", "BBRv2",
     "Bound", "Compound", "ConstantRate", "Copa", "Equilibrium", "ExpressPass", "JetMax", "Kelly", "MaxNet", "NewReno",
-    "PatchedTIMELY", "PowerTCP", "Prague", "Protocol", "Swift", "ThetaPowerTCP", "Vegas", "Vivace",
+    "Orca", "PatchedTIMELY", "Policy", "PowerTCP", "Prague", "Protocol", "Swift", "ThetaPowerTCP", "Vegas", "Vivace",
     "all_protocols",
 ]  # fmt: skip
 
@@ -90,6 +93,8 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         Copa,
         Vivace,
         C4,
+        Aurora,
+        Orca,
         Swift,
         HPCC,
         PowerTCP,

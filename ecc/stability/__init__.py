@@ -27,6 +27,10 @@ By topic:
     Choosing gains: `design`, `decay_rate`, `least_decay`: the gains that decay fastest, for RTTs or a range of them;
         `NetworkRange`, `cover_range`: a proof for all networks within limits.
     Theorems: `THEOREMS`, `search`: published conditions as data, and a search for counterexamples.
+    Trained policies: `policy_loop`, `policy_run`, `paced_policy`; `policy_limit`, `policy_cycle`: the limit of
+        stability along a parameter of the path, and the limit cycle; `policy_region`, `cover_paths` prove stability in
+        a box of windows and over a family of paths; `check_range`, `check_noise`, `check_monotone` prove properties of
+        the policy.
     Runs: `perturbed_run`, `measured_boundary`, `classify_stability`: growth or decay of a perturbation, and the gain
         from which it grows; `check_boundary`: limits of all linear models against runs on both sides of each.
 """
@@ -51,6 +55,19 @@ from ecc.stability.maps import stability_map
 from ecc.stability.marking_cycles import MarkingCycle, marking_cycle
 from ecc.stability.network_ranges import NetworkRange, cover_range
 from ecc.stability.networks import IsolatedLink, isolated_links, mean_rtts
+from ecc.stability.policies import (
+    PathCover,
+    PolicyLoop,
+    PolicyPath,
+    PolicyRegion,
+    cover_paths,
+    paced_policy,
+    policy_loop,
+    policy_region,
+    policy_run,
+)
+from ecc.stability.policy_limits import PolicyCycle, PolicyLimit, policy_cycle, policy_limit
+from ecc.stability.policy_properties import PolicyProperty, check_monotone, check_noise, check_range
 from ecc.stability.relay_cycles import RelayCycle, relay_cycle
 from ecc.stability.rtt_distributions import (
     WorstRttDistribution,
@@ -96,7 +113,14 @@ __all__ = [
     "OrbitCover",
     "OrbitProof",
     "ModelAnalysis",
+    "PathCover",
     "PerturbedRun",
+    "PolicyCycle",
+    "PolicyLimit",
+    "PolicyLoop",
+    "PolicyPath",
+    "PolicyProperty",
+    "PolicyRegion",
     "RelayCycle",
     "RttMargin",
     "RttRatio",
@@ -114,7 +138,11 @@ __all__ = [
     "is_stable_under_varying_delays",
     "bottleneck_assignment",
     "check_boundary",
+    "check_monotone",
+    "check_noise",
+    "check_range",
     "cover_cycles",
+    "cover_paths",
     "cover_range",
     "critical_gain",
     "critical_rtt_ratio",
@@ -138,7 +166,13 @@ __all__ = [
     "mean_rtts",
     "measured_cycle",
     "measured_boundary",
+    "paced_policy",
     "perturbed_run",
+    "policy_cycle",
+    "policy_limit",
+    "policy_loop",
+    "policy_region",
+    "policy_run",
     "prove_cycle",
     "reference_case",
     "relay_cycle",

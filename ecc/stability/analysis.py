@@ -698,7 +698,7 @@ def analyze(
     perturbation = None
     if _needs_runs(protocol, models):
         report("perturbed fluid runs")
-        perturbation = _perturbation(protocol, network, chosen)
+        perturbation = _perturbation(protocol, network, chosen, report)
     bounds = tuple(protocol.published_bounds(network))
     return Analysis(
         protocol,
@@ -751,11 +751,13 @@ def _needs_runs(protocol: Protocol | ProtocolAssignment, models: Sequence[ModelA
 
 
 def _perturbation(
-    protocol: Protocol | ProtocolAssignment, network: Network, options: dict[str, Any]
+    protocol: Protocol | ProtocolAssignment, network: Network, options: dict[str, Any], report: Callable[[str], None]
 ) -> SafePerturbation | None:
     named = {option: value for option, value in options.items() if option in ("assignment", "clocking")}
     try:
-        return safe_perturbation(protocol, network, **named)
+        return safe_perturbation(
+            protocol, network, progress=lambda step: report(f"perturbed fluid runs: {step}"), **named
+        )
     except (ValueError, EccError):  # the network or the protocol has no fluid model
         return None
 

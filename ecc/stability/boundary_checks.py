@@ -316,7 +316,7 @@ class _Runs:
         self.fluid = ""
 
     def gains(self, limit: float) -> tuple[float, ...]:
-        """Return the gains of the runs: on both sides of the limit, or the present one if there is no limit."""
+        """Return the gains of the runs: on both sides of the limit, or the present one without a limit."""
         if limit == inf:
             return (float(parameter_value(self.protocol, self.name)),)
         return (limit * (1.0 - self.settings.margin), limit * (1.0 + self.settings.margin))

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import differential_evolution, minimize
 
 from ecc._support.arguments import Seed, check_arguments, shown
 from ecc._support.display import Displayed
+from ecc._support.reports import ProgressCallback, Reporter
 from ecc.contract.assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameters
 from ecc.contract.kinds import router_takes
 from ecc.contract.protocol import Protocol
@@ -160,6 +160,7 @@ def design(
     seed: Seed = 1,
     *,
     options: LinearOptions | None = None,
+    progress: ProgressCallback | None = None,
     **keywords: Unpack[LinearKeywords],
 ) -> Design:
     """Return the gains of a protocol with the fastest decay for the requested margins, and a proof of the decay.
@@ -188,6 +189,8 @@ def design(
         Seed of the search.
     options : LinearOptions, optional
         Options of the linear models: `clocking`.
+    progress : callable, optional
+        Called with a `Progress` at most twice a second: the values that are tried, as `text`.
     **keywords : optional
         Fields of `LinearOptions`, instead of `options`.
 
@@ -233,7 +236,7 @@ def design(
     family = _Family(protocol, parameters)
     margins = _Requested(gain_margin, phase_margin, delay_margin)
     _check_request(margins, time, wide)
-    search = _Search(family, nets, wide, time, margins, chosen)
+    search = _Search(family, nets, wide, time, margins, chosen, progress)
     point, every = search.best_point(seed)
     fastest_protocol = family.at(point)
     covers: tuple[BoxCover, ...] = ()
@@ -291,6 +294,7 @@ class _Search:
         time: str,
         margins: _Requested,
         options: LinearOptions,
+        progress: ProgressCallback | None,
     ) -> None:
         self.family, self.networks, self.wide, self.time = family, networks, wide, time
         self.margins, self.options = margins, options
@@ -298,6 +302,7 @@ class _Search:
         self.unit = max(float(network.rtts.max()) for network in networks) or 1.0
         self.box = [(log(low), log(high)) for low, high in family.limits.values()]
         self.refusals: list[Exception] = []
+        self.report = Reporter(progress)
 
     def loops(self, member: Any, networks: Sequence[Network]) -> list[DelaySystem | SampledSystem]:
         """Return the linear models of a protocol on networks."""
@@ -321,6 +326,8 @@ class _Search:
         outside = float(sum(max(low - x, x - high, 0.0) for x, (low, high) in zip(point, self.box, strict=True)))
         if outside > 0.0:
             return _REFUSED + outside
+        values = self.family.values(point)
+        self.report(lambda: ", ".join(f"{name} = {value:.5g}" for name, value in values.items()))
         try:
             systems = self.loops(self.family.at(point), self.networks if networks is None else networks)
         except REFUSED as error:
@@ -336,6 +343,8 @@ class _Search:
 
     def polished(self, point: NDArray[Any]) -> NDArray[Any]:
         """Return the point of minimum cost near a point."""
+        from scipy.optimize import minimize
+
         rounds = 3 if len(self.box) > 1 else 1  # restarts, since a simplex may become flat at a kink
         fine = {"xatol": 1e-4, "fatol": 1e-4} if self.wide else {"xatol": 1e-10, "fatol": 1e-12}
         for _ in range(rounds if self.cost(point) < 99.0 else 0):
@@ -345,6 +354,8 @@ class _Search:
 
     def best_point(self, seed: Seed) -> tuple[NDArray[Any], list[Network]]:
         """Return the point of minimum cost, and the grid of networks of a range on which it has been checked."""
+        from scipy.optimize import differential_evolution
+
         box, wide = self.box, self.wide
         rng, (low, high) = np.random.default_rng(seed), np.transpose(box)
         tried = (np.mean(box, axis=1), *rng.uniform(low, high, (8, len(box))))
@@ -488,6 +499,8 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
     >>> least_decay(QIRCP(alpha=0.3), 0.05, 0.1).found > 2.0
     True
     """
+    from scipy.optimize import differential_evolution, minimize
+
     if not 0.0 < least_rtt < largest_rtt < inf:
         raise ValueError(f"range must be 0 < least_rtt < largest_rtt, got {least_rtt:g} and {largest_rtt:g} s")
     if protocol.scaling_rtt != "mean":

@@ -116,7 +116,7 @@ def critical_gain(
     Raises
     ------
     ValueError
-        The protocol does not have the parameter.
+        The protocol does not have the parameter, or has no linear models; the message has the reason.
     LinearizationError
         The protocol has no linear model on the network.
 
@@ -147,8 +147,10 @@ def critical_gain(
     1.651587
     """
     protocol = read_protocol(protocol)
-    parameter = parameter_of(protocol, parameter)
     chosen = read_options(options, keywords).given()
+    if isinstance(protocol, Protocol) and protocol.linear_refusal is not None:
+        linearize(protocol, network, time, **chosen)  # refuses the protocol with its reason, whatever the parameter
+    parameter = parameter_of(protocol, parameter)
     notes: dict[float, tuple[str, ...]] = {}
 
     def family(gain: float) -> DelaySystem | SampledSystem:

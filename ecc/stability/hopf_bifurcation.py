@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import Displayed, Rows, frequency_text
+from ecc._support.reports import ProgressCallback
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.kinds import Kind, kind_of_laws, router_takes, source_takes
 from ecc.contract.protocol import Protocol
@@ -163,7 +164,13 @@ class Hopf(Displayed):
 
 @check_arguments
 def hopf(
-    protocol: Protocol, network: Network, parameter: str | None = None, time: str = "continuous", maximum: float = inf
+    protocol: Protocol,
+    network: Network,
+    parameter: str | None = None,
+    time: str = "continuous",
+    maximum: float = inf,
+    *,
+    progress: ProgressCallback | None = None,
 ) -> Hopf:
     """Return the bifurcation by which a protocol loses stability to an oscillation on one link.
 
@@ -178,6 +185,8 @@ def hopf(
         "continuous" or "discrete", as for linearize.
     maximum : float, optional
         Largest gain to be searched, as for critical_gain.
+    progress : callable, optional
+        Called with a `Progress` at most twice a second: the value that is analyzed, as `text`.
 
     Returns
     -------
@@ -214,7 +223,7 @@ def hopf(
     if kind not in _KINDS:
         raise ValueError(f"the kind of loop of {name} must be one of {', '.join(_KINDS)}, got {kind}")
     parameter = parameter_of(protocol, parameter)
-    loss = critical_gain(protocol, network, parameter, time, maximum=maximum)
+    loss = critical_gain(protocol, network, parameter, time, maximum=maximum, progress=progress)
     if not 0.0 < loss.value < maximum:
         raise ValueError(f"{parameter} of {name} must lose stability somewhere, got a critical value of {loss.value:g}")
     return hopf_at(protocol, network, parameter, loss)

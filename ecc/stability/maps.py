@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
-from scipy.linalg import qr, solve_triangular
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.reports import ProgressCallback, Reporter
@@ -23,6 +21,9 @@ from ecc.linear.root_grid import Expansion, Field, dominant, expand
 from ecc.loops.closed_loop import linearize
 from ecc.loops.options import LinearKeywords, LinearOptions, read_options
 from ecc.network.network import Network
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["stability_map"]
 
@@ -142,6 +143,8 @@ def stability_map(
     s = _map(system, shape, executor, lambda i, j: report(lambda: point_text(i, j)))
     sampled = time != "continuous"
     values = np.exp(s.real) if sampled else s.real
+    import xarray as xr
+
     return xr.DataArray(
         values if len(axes) > 1 else values[:, 0],
         dims=names,
@@ -306,6 +309,8 @@ def _table(block: Expansion) -> Real:
 
 def _pivots(table: Real) -> Index:
     """Return points with columns that span those of all points."""
+    from scipy.linalg import qr
+
     r, order = qr(table, mode="r", pivoting=True)
     size = np.abs(np.diag(r))
     rank = min(int((size > 1e-13 * size[0]).sum()), _MAX_FUNCTIONS)
@@ -357,6 +362,8 @@ def _separated(
 
 def _weights(table: Real, pivots: Index) -> Real:
     """Return every column of a table as a combination of the columns at the pivots, shape (pivots, points)."""
+    from scipy.linalg import qr, solve_triangular
+
     q, r = qr(table[:, pivots], mode="economic")
     return np.asarray(solve_triangular(r, q.T @ table))
 

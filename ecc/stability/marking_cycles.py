@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from ecc._support.arguments import Positive, check_arguments
 from ecc._support.display import Displayed
@@ -175,6 +174,8 @@ def _result(mean: float, amplitude: float, w: float, probability: float, harmoni
 def _of_step(
     halves: ProtocolAssignment, network: Network, step: StepMarking, packet: float, harmonics: int, clocking: str
 ) -> MarkingCycle:
+    from scipy.optimize import brentq
+
     K = step.threshold
     integral = PI(mark=step.mark, packet_size=step.packet_size, reference=K)
     rest = equilibrium_of_marks(_over(halves, integral).deploy(network), network, once=True)
@@ -232,6 +233,8 @@ def _of_step(
 def _of_law(
     halves: ProtocolAssignment, network: Network, discipline: Protocol, packet: float, clocking: str
 ) -> MarkingCycle:
+    from scipy.optimize import brentq
+
     name, law, states = type(discipline).__name__, discipline.probability_law, discipline.states
     assert law is not None
     arguments = arguments_except(law, ("p",))

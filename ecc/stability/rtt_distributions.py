@@ -44,7 +44,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import Displayed
@@ -151,6 +150,7 @@ def slack_of_rtt_distributions(
     frequency : float
         Frequency of that minimum.
     """
+    from scipy.optimize import minimize_scalar
 
     def ratio(omega: Any) -> NDArray[Any]:
         w = np.atleast_1d(omega)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import Displayed
+from ecc._support.reports import ProgressCallback
 from ecc.contract.kinds import router_takes
 from ecc.contract.protocol import Protocol
 from ecc.linear import DelaySystem, SampledSystem, stability_limit
@@ -66,6 +67,7 @@ def rtt_margin(
     certify: bool = False,
     *,
     options: LinearOptions | None = None,
+    progress: ProgressCallback | None = None,
     **keywords: Unpack[LinearKeywords],
 ) -> RttMargin:
     """Return the factor by which routers may underestimate RTTs: the critical ratio of their d to the true RTT.
@@ -84,6 +86,8 @@ def rtt_margin(
         Also prove both sides, by ball arithmetic.
     options : LinearOptions, optional
         Options of the linear models, without `mean_rtt`.
+    progress : callable, optional
+        Called with a `Progress` at most twice a second: the inverse of the ratio that is analyzed, as `text`.
     **keywords : optional
         Fields of `LinearOptions`, instead of `options`.
 
@@ -114,7 +118,7 @@ def rtt_margin(
     def family(gain: float) -> DelaySystem | SampledSystem:
         return linearize(protocol, network, time, mean_rtt=true_rtts / gain, **chosen)
 
-    lost = stability_limit(family, certify=certify)
+    lost = stability_limit(family, certify=certify, name="1/ratio", progress=progress)
     ratio = 1.0 / lost.value if lost.value > 0.0 else inf
     proven = (1.0 / lost.certified[1], 1.0 / lost.certified[0]) if lost.certified else None
     return RttMargin(ratio, lost.frequency, proven)

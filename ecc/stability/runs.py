@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, given, shown
 from ecc._support.display import Displayed
+from ecc._support.reports import ProgressCallback, Step
 from ecc.contract.assignment import ProtocolAssignment, read_protocol, with_parameter
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
@@ -95,7 +96,7 @@ def perturbed_run(
         Fixed bottleneck assignment, as for Scenario.
     **options : optional
         Options of the engine, as in `ecc.simulate`: `record`, or for example `time`, `rtol` and `clocking` of fluid
-        runs, or `slow` and `attempts` of live runs. None: the default of the engine.
+        runs, `slow` and `attempts` of live runs, or `progress` of all engines. None: the default of the engine.
 
     Returns
     -------
@@ -195,6 +196,8 @@ def measured_boundary(
     tolerance: float = 0.01,
     max_runs: int = 12,
     run: Callable[[Any, Network, float], PerturbedRun] = perturbed_run,
+    *,
+    progress: ProgressCallback | None = None,
 ) -> MeasuredBoundary:
     """Return the stability limit in runs, by bisection on the fitted growth rate and a line through its ends.
 
@@ -216,6 +219,8 @@ def measured_boundary(
     run : callable, optional
         Function that makes a run, called as run(protocol, network, period): for example
         `functools.partial(perturbed_run, engine="fluid")`, or a version of it that caches its results.
+    progress : callable, optional
+        Called with a `Progress` before each run: the gain, as `text`.
 
     Returns
     -------
@@ -247,6 +252,8 @@ def measured_boundary(
         if len(results) >= max_runs:
             tried = [(g, v.growth_rate) for g, v in sorted(results.items())]
             raise ConvergenceError(f"no stability limit found for {parameter} in {tried}", tried)
+        if progress is not None:
+            progress(Step(f"{parameter} = {gain:.6g}, run {len(results) + 1}"))
         results[gain] = run(with_parameter(protocol, parameter, gain), network, period).stability
         return results[gain].growth_rate
 

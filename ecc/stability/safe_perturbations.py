@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ecc import fluid
 from ecc._support.arguments import check_arguments, given
 from ecc._support.display import Displayed, Rows, quantity_text
+from ecc._support.reports import ProgressCallback, Step
 from ecc.contract.assignment import ProtocolAssignment, read_protocol
 from ecc.contract.protocol import Protocol
 from ecc.linear.systems import LinearSystem
@@ -107,6 +108,7 @@ def safe_perturbation(
     *,
     clocking: str = "ack",
     assignment: Sequence[int] | NDArray[np.int64] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> SafePerturbation:
     """Return the largest perturbation of the equilibrium that dies out in fluid runs.
 
@@ -121,6 +123,8 @@ def safe_perturbation(
         Clocking of windows, "ack" or "rate", as for `ecc.fluid.simulate`.
     assignment : sequence of int or ndarray of int, shape (n_flows,), optional
         As for `ecc.linearize`.
+    progress : callable, optional
+        Called with a `Progress` before each run: the perturbation, as `text`.
 
     Returns
     -------
@@ -154,7 +158,7 @@ def safe_perturbation(
     if system.verdict != "stable":
         return SafePerturbation(0.0, inf, 0.0, 0.0, clocking, ())
     rtts = _PATTERN_RTTS if granted and clocking == "ack" else _RTTS
-    return _search(_Runs(runs, network, system, clocking, assignment, rtts), largest)
+    return _search(_Runs(runs, network, system, clocking, assignment, rtts, progress), largest)
 
 
 class _Runs:
@@ -168,6 +172,7 @@ class _Runs:
         clocking: str,
         assignment: Any,
         rtts: float,
+        progress: ProgressCallback | None,
     ) -> None:
         roots, longest = system.roots(_ROOTS), float(network.rtts.max())
         omega = np.abs(roots.imag[roots.imag != 0.0])
@@ -176,7 +181,7 @@ class _Runs:
         decay = max(-float(roots[0].real), 1e-9 / longest)
         self.duration = max(min(max(_TIME_CONSTANTS / decay, shortest), limit), rtts * longest)
         self.sample = min(period / _SAMPLES, self.duration / 200.0)
-        self.clocking = clocking
+        self.clocking, self.progress = clocking, progress
         self._options: dict[str, Any] = {} if clocking == "ack" else {"clocking": clocking}
         self._scenario = Scenario(network, protocol, self.duration, assignment=assignment)
         self._scale = network.capacities[None, :], network.capacities[None, :] * float(network.rtts.min()) / 8.0
@@ -197,6 +202,8 @@ class _Runs:
 
     def ended(self, perturbation: float) -> tuple[bool, float]:
         """Return whether a perturbation dies out, and the oscillation of the queue at the end [bytes]."""
+        if self.progress is not None:
+            self.progress(Step(f"perturbation of {perturbation:+.3g}, a fluid run of {self.duration:.4g} s"))
         deviations, queue = self._deviations(perturbation, self.duration)
         size = np.abs(deviations - self._rest[-1]).max(axis=1)
         quarter = len(size) // 4

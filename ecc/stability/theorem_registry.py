@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import differential_evolution
-from scipy.special import lambertw
 
 from ecc._support.arguments import Seed, check_arguments, shown
 from ecc._support.display import Displayed
@@ -201,6 +199,8 @@ def search(theorem: Theorem, loops: int = 12, seed: Seed = 1, *, progress: Progr
     >>> found.holds
     True
     """
+    from scipy.optimize import differential_evolution
+
     ratios: dict[bytes, tuple[float, Unit]] = {}
     report = Reporter(progress)
 
@@ -333,6 +333,8 @@ def _averaging_lag(protocol: Any) -> float:
 
 def _max_tau2(tau1: float) -> float:
     """Return the largest tau2 for which the continuous source (THESIS (4.60)) averages its received values."""
+    from scipy.special import lambertw
+
     return float(tau1 / np.expm1(-lambertw(-tau1).real))
 
 

@@ -19,11 +19,13 @@ from ecc.stability import analyze, critical_gain, stable_interval
 
 ONE = ecc.Network.dumbbell("100 Mb/s", ["100 ms"])
 WITHOUT = {"NewReno", "CUBIC", "DCTCP", "Vegas", "BIC", "VCP", "UTIL", "Swift", "TIMELY"}
-WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "C4", "Compound", "ConstantRate", "ABC"}
+WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "C4", "Compound", "ConstantRate", "ABC", "Aurora", "Orca"}
 ROUNDS = {"SPERC", "ExpressPass", "Vivace"}
 """Maps per round, without a main parameter: tests/loops/test_round_maps.py."""
 SHORT = {"PatchedTIMELY", "DCQCN", "HPCC", "PowerTCP", "ThetaPowerTCP"}
 """For RTTs of a data center: tests/models/test_timely.py, test_dcqcn_fluid.py, tests/loops/test_paced_windows.py."""
+MEDIA = {"NADA"}
+"""For links of about 1 Mb/s: tests/models/test_nada.py."""
 RELAYS = {"Copa", "EDN", "PEDN"}
 MINE = (Path(__file__).parents[2] / "examples" / "fair_share.py").read_text(encoding="utf-8")
 
@@ -34,7 +36,7 @@ def _cases(names):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", _cases(sorted(set(all_protocols()) - WITHOUT - RELAYS - SHORT - ROUNDS)))
+@pytest.mark.parametrize("name", _cases(sorted(set(all_protocols()) - WITHOUT - RELAYS - SHORT - MEDIA - ROUNDS)))
 def test_every_protocol_with_a_linear_model_has_an_interval_around_its_own_main_parameter(name, capsys):
     assert main(["stability", name, "--rtt", "100ms", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -64,13 +66,16 @@ def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, 
     said = capsys.readouterr()
     assert said.out == "" and said.err.count("\n") == 1
     probing = "has no linear model: its hosts are state machines that alternate between probes, and never settle"
+    acting = "has no linear model: its hosts act at the ends of intervals, on whole histories"
     reason = {
         "ABC": "ABC has no ACK-clocked linear model if a window that is not paced meets no queue, got flow 0",
+        "Aurora": f"Aurora {acting}",
         "BBR": f"BBR {probing}",
         "BBRv1": f"BBRv1 {probing}",
         "BBRv2": f"BBRv2 {probing}",
         "C4": f"C4 {probing}",
         "ConstantRate": "ConstantRate responds to no feedback: it has no linear model",
+        "Orca": f"Orca {acting}",
         "NSCC": "NSCC has no linear model alone: its windows decrease only at marks",
         "Swift": "Swift has no linear model: its windows grow up to the target delay, and have no slope there",
     }
@@ -95,6 +100,7 @@ def test_of_flows_that_do_not_move_as_one_no_limit_cycle_is_given(capsys):
     assert capsys.readouterr().err.startswith("ecc: relays switch together on one link with equal RTTs only")
 
 
+@pytest.mark.slow
 def test_the_verdict_comes_first_then_the_interval_then_margins_then_notes():
     lines = repr(analyze(ecc.models.XCP(), ONE)).splitlines()
     order = [
@@ -130,6 +136,7 @@ def test_the_interval_with_the_queue_kept_above_zero_stands_beside_the_other():
     assert plain.switched_stable is None and plain.switched_range is None and "queue kept" not in repr(plain)
 
 
+@pytest.mark.slow
 def test_of_routers_that_act_once_an_rtt_the_loop_with_those_that_always_act_is_no_verdict():
     """XCP oscillates at values that were called proven, for a control interval -> 0: its own is a mean RTT."""
     whole = analyze(ecc.models.XCP(), ONE, certify=False)
@@ -254,6 +261,7 @@ def test_ends_above_zero_are_certified_too():
     assert "lower end, proven" in repr(found) and re.search("oscillation +5.087 rad/s", repr(found))
 
 
+@pytest.mark.slow
 def test_a_parameter_that_sets_the_length_of_steps_has_its_frequencies_in_steps():
     found = stable_interval(ecc.models.QIRCP(alpha=1.2), ONE, "interval", "hybrid", certify=False)
     assert found.sampled and found.dt is None and found.upper < 1.0

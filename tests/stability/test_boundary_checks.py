@@ -39,6 +39,7 @@ def test_granted_windows_run_paced_and_averaged_for_the_continuous_model():
     assert table["limit"][0] == pytest.approx(pi / 2, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_packets_that_contradict_a_model_have_the_limit_of_the_hybrid_model():
     """Routers act at ticks: delays that the discrete model rounds up, and holds that the continuous one leaves out."""
     table = check_boundary(ROOMY, FINE, engines=["packet"])
@@ -50,6 +51,7 @@ def test_packets_that_contradict_a_model_have_the_limit_of_the_hybrid_model():
         assert measured["measured_limit"] == pytest.approx(hybrid["limit"], rel=0.02)
 
 
+@pytest.mark.slow
 def test_runs_that_stay_stable_far_above_a_limit_have_an_infinite_one():
     """With proposed rates, JetMax steps before its packets arrive, and does not overshoot as its recurrence does."""
     table = check_boundary(JetMax(), FINE, times=["discrete"], engines=["packet"])
@@ -96,6 +98,7 @@ def test_progress_names_model_engine_and_gain():
     )
 
 
+@pytest.mark.slow
 def test_a_custom_protocol_and_the_assignment_of_flows():
     @dataclass(frozen=True)
     class Slower(EMKCAVQ):

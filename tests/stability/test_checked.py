@@ -62,6 +62,7 @@ def swing(pair, perturbation):
     return float(np.ptp(run.queue.to_numpy()[-400:, 0])) / 2000.0
 
 
+@pytest.mark.slow
 def test_cubic_over_pi2_has_a_margin_that_holds_for_small_perturbations_only():
     """The gain margin is 1.57; at 1.45 times the gains, a perturbation of 0.5 % ends in a lasting oscillation."""
     assert closed_loop.linearize(over(1.0), LONG).margins().gain_margin == pytest.approx(1.5687, abs=2e-4)

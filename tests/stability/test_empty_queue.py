@@ -10,7 +10,7 @@ from scipy.special import lambertw
 
 from ecc.errors import ConvergenceError
 from ecc.fluid import solve_dde
-from ecc.linear.empty_queue import _step_response
+from ecc.linear.empty_queue import _residual, _step_response
 from ecc.loops.closed_loop import linearize
 from ecc.models import RCP
 from ecc.network.network import Network
@@ -182,3 +182,20 @@ def test_step_response_with_a_delay_below_one_step():
     assert length > 1000
     assert coarse[:length] == pytest.approx(fine[::10][:length], abs=2e-5)
     assert 0.99 < empty_queue_bound(0.8, delays, steps=100) / empty_queue_bound(0.8, delays) <= 1.0
+
+
+@pytest.mark.parametrize(
+    "delays", [[2e-4, 2.0], [0.004, 0.02, 1.5], [0.0131, 0.014, 2.0], [0.006, 0.008], [1e-3, 5e-4]]
+)
+def test_step_responses_with_short_delays_solve_their_equation(delays):
+    h, values, shares = 1e-3, np.array(delays), np.full(len(delays), 1.0 / len(delays))
+    x = _step_response(0.9, values, shares, h)
+    assert x[0] == 1.0
+    assert abs(x[-1]) < 1e-7
+    assert _residual(0.9, values, shares, h, x) < 1e-12
+    moved = x.copy()
+    moved[len(x) // 4] += 1e-6
+    assert _residual(0.9, values, shares, h, moved) > 5e-7
+    fine = _step_response(0.9, values, shares, 0.25 * h)[::4]
+    number = min(len(x), len(fine))
+    np.testing.assert_allclose(x[:number], fine[:number], atol=2e-3)

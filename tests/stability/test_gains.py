@@ -99,7 +99,7 @@ def test_jumps_of_delays_in_steps_hide_no_range_of_intervals():
     [
         ("continuous", 2.385357049421317, 2_000),  # 13,204 points before crossings were polished by Newton's method
         ("hybrid", 2.1466666666666665, 2_000),  # 39,278
-        pytest.param("discrete", inf, 20_000, marks=pytest.mark.slow),  # 66,291
+        ("discrete", inf, 20_000),  # 66,291
     ],
 )
 def test_gains_over_the_control_interval_take_little_work(monkeypatch, time, value, most):

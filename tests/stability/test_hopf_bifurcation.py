@@ -46,12 +46,13 @@ def test_recurrence_without_delay_in_closed_form():
     assert np.ptp(x[-2000:]) / 2.0 == pytest.approx(found.amplitude(gain), rel=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "protocol, parameter, time",
     [
         (PIQIRCP(), "alpha", "continuous"),
-        pytest.param(PIQIRCP(), "alpha", "discrete", marks=pytest.mark.slow),
-        pytest.param(RCP(alpha=0.4), "beta", "continuous", marks=pytest.mark.slow),
+        (PIQIRCP(), "alpha", "discrete"),
+        (RCP(alpha=0.4), "beta", "continuous"),
         (RCP(alpha=0.4), "beta", "discrete"),
     ],
 )
@@ -64,6 +65,7 @@ def test_scales(protocol, parameter, time):
     assert many.speed == pytest.approx(found.speed, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call, error, message",
     [

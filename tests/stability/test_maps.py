@@ -50,7 +50,8 @@ def agrees(protocol, network, map_, time, points, seed=0):
     return unstable / points
 
 
-@pytest.mark.parametrize("time", ["continuous", "discrete", pytest.param("hybrid", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("time", ["continuous", "discrete", "hybrid"])
 @pytest.mark.parametrize("name", CASES)
 def test_every_point_has_the_certified_verdict(name, time):
     protocol, network, grid = CASES[name]
@@ -154,6 +155,7 @@ def test_threads_must_be_some_and_do_not_change_the_result():
     assert np.array_equal(one, three)
 
 
+@pytest.mark.slow
 def test_a_root_that_overtakes_between_the_seeds_is_not_missed(monkeypatch):
     """With no more than one pair of starts carried, the count must still ask for what is missing."""
     monkeypatch.setattr(root_grid, "_CARRIED", 2)

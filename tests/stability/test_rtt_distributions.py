@@ -57,6 +57,7 @@ def test_least_mean_is_that_of_a_linear_program():
     assert least_mean(1.1)[0] == np.inf
 
 
+@pytest.mark.slow
 def test_equal_rtts_are_the_worst_of_an_integral_loop():
     assert worst_rtt_distribution(QIRCP(), 0.3).value == pytest.approx(pi / 2, rel=1e-9)
     assert worst_rtt_distribution(QIRCP(), 0.1, time="discrete").value == pytest.approx(20 * sin(pi / 38), rel=1e-9)
@@ -95,6 +96,7 @@ def test_half_is_the_largest_alpha_that_every_mix_bears():
         assert edge * (1 - 1e-9) <= exact[1] <= exact[0] * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_equal_rtts_are_not_the_worst_of_a_loop_with_a_queue():
     found = worst_rtt_distribution(RCP(alpha=0.2875), 0.1, "beta")
     assert found.value / found.equal == pytest.approx(0.99363, abs=1e-5)
@@ -188,6 +190,7 @@ def test_proof_for_every_mix():
     assert is_stable_for_all_rtts(0.2875, edge * (1 - 1e-6)) and not is_stable_for_all_rtts(0.2875, edge * (1 + 1e-6))
 
 
+@pytest.mark.slow
 def test_proofs_over_ranges_stop_at_what_is_lost():
     """Beside the exact loss: of RCP's boundary around alpha = 0.31, of PIQI-RCP at equal RTTs of 0.984 s."""
     least = worst_rtt_distribution(RCP(alpha=0.31), 0.1, "beta")

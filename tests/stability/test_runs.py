@@ -52,7 +52,7 @@ def test_runs_may_be_made_elsewhere_and_a_bracket_moves_apart_to_hold_the_bounda
 @pytest.mark.parametrize(
     ("protocol", "rtts"),
     [
-        pytest.param(ROOMY, [0.12, 0.12], marks=pytest.mark.slow),
+        (ROOMY, [0.12, 0.12]),
         (ROOMY, [0.06, 0.15]),
         (PIQIRCP(gamma=0.8), [0.12, 0.12]),
     ],

@@ -121,6 +121,7 @@ def test_short_intervals_are_a_hundredth_of_the_least_rtt():
         assert (bound is not None) is holds
 
 
+@pytest.mark.slow
 def test_a_search_reports_its_loops(monkeypatch):
     monkeypatch.setattr("ecc._support.reports._INTERVAL", 0.0)
     texts = []

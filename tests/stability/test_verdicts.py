@@ -65,7 +65,9 @@ def test_hosts_over_a_queue_discipline_are_named_with_it():
     assert table.omits.str.contains("random choice of packets").all()
 
 
-@pytest.mark.parametrize("name", ["PIQIRCP", pytest.param("NewReno", marks=pytest.mark.slow), "Compound"])
+@pytest.mark.parametrize(
+    "name", ["PIQIRCP", *(pytest.param(n, marks=pytest.mark.slow) for n in ("NewReno", "Compound"))]
+)
 def test_the_dominant_multiplier_of_a_hybrid_model_is_near_that_of_the_continuous_one(name):
     table = verdicts(name)
     for _, rows in table[(table.time != "discrete") & (table.object == "equilibrium")].groupby("model"):
@@ -378,7 +380,14 @@ def test_every_protocol_with_an_equilibrium_or_a_set_has_finite_proven_rows():
     table = all_verdicts()
     assert set(table.protocol) == set(all_protocols())
     rows = table[table.time != ""]
-    assert np.isfinite(rows.dominant.to_numpy()).all()
+    numberless = rows[~np.isfinite(rows.dominant.to_numpy())]
+    # policies act on intervals of a clock, so that they have no map per round, and deviations of Orca drown in noise
+    assert set(zip(numberless.protocol, numberless.time, strict=True)) == {
+        ("Aurora", "discrete"),
+        ("Orca", "continuous"),
+        ("Orca", "discrete"),
+    }
+    assert numberless.stable.isna().all() and (numberless.omits != "").all()
     decided = rows[(rows.object == "equilibrium")]
     assert decided.stable.notna().all() and decided.proven.all()
 
