@@ -50,6 +50,26 @@ def demands_of(case: str) -> list[Demand]:
     return [Demand(host, host % n_receivers, packet_size=PACKET) for host in range(n_receivers, n_hosts)]
 
 
+def scenario_of(k: int, demands: list[Demand], duration: float) -> ecc.Scenario:
+    """Return DCTCP on a fat tree.
+
+    Parameters
+    ----------
+    k : int
+        Ports of a switch.
+    demands : list of Demand
+    duration : float, s
+    """
+    network = ecc.Network.fat_tree(
+        k, demands, "100 Gb/s", "1 us", buffer=333 * PACKET, host_buffer=333 * PACKET, ack_links=False
+    )
+    deployed = {
+        "flows": ecc.models.DCTCP(transport="sack", initial=2),
+        "links": ecc.queues.StepMarking(threshold=65, packet_size=PACKET),
+    }
+    return ecc.Scenario(network, deployed, duration)
+
+
 def measure(case: str) -> tuple[float, float, float, float]:
     """Return M data packets and M events per CPU second, peak MB of the engine, and bytes of memory a packet in flight.
 
@@ -61,14 +81,7 @@ def measure(case: str) -> tuple[float, float, float, float]:
         One of CASES.
     """
     k, _, duration = CASES[case]
-    network = ecc.Network.fat_tree(
-        k, demands_of(case), "100 Gb/s", "1 us", buffer=333 * PACKET, host_buffer=333 * PACKET, ack_links=False
-    )
-    deployed = {
-        "flows": ecc.models.DCTCP(transport="sack", initial=2),
-        "links": ecc.queues.StepMarking(threshold=65, packet_size=PACKET),
-    }
-    scenario = ecc.Scenario(network, deployed, duration)
+    scenario = scenario_of(k, demands_of(case), duration)
     engine = build_engine(prepare(scenario), scenario)
     before = engine.stats
     in_flight = 0

@@ -1,10 +1,10 @@
 """Work of fixed cases, counted, by commit: `python benchmarks/history.py {measure,compare,append,draw}`.
 
 No clock is read, so two machines count alike. Packets: S1, S2 and a tenth of S3 of packet_engine.py with RCP's hooks,
-and S1 with NewReno's, each for a shorter time: data packets, events, peak bytes, and, under valgrind's callgrind,
-instructions and allocations of the engine and its hooks, which are compiled for any x86-64. Linear: a stability verdict
-with its certificate, and a search for a critical gain: calls of functions of `ecc` in Python, and how many of them
-evaluate a characteristic matrix. Fluid: steps, and evaluations of the right-hand side.
+S1 and S2 with XCP's, and S1 with NewReno's, each for a shorter time: data packets, events, peak bytes, and, under
+valgrind's callgrind, instructions and allocations of the engine and its hooks, which are compiled for any x86-64.
+Linear: a stability verdict with its certificate, and a search for a critical gain: calls of functions of `ecc` in
+Python, and how many of them evaluate a characteristic matrix. Fluid: steps, and evaluations of the right-hand side.
 
 measure      print the counts of the installed package
 compare      measure; exit with 1 if anything is more than 5 % above the last commit of history.csv
@@ -40,7 +40,9 @@ RISE = 0.05
 PACKETS = {  # case of packet_engine.py, hooks, measured stretch [s]
     "S1 RCP": ("S1", "RCP", 0.5),
     "S1 NewReno": ("S1", "NewReno", 0.5),
+    "S1 XCP": ("S1", "XCP", 0.5),
     "S2 RCP": ("S2", "RCP", 0.5),
+    "S2 XCP": ("S2", "XCP", 0.5),
     "S3 RCP": ("S3", "RCP", 0.05),
 }
 WARM_UP = {"S1": 0.1, "S2": 0.1, "S3": 0.25}  # s

@@ -78,6 +78,10 @@ def main() -> None:
             for rtt, net in wide.items()
         },
         **{f"XCP, {number:,} different RTTs": search(XCP(), spread(number), "alpha") for number in (20, 80, 320, 1000)},
+        **{
+            f"margins of XCP, {number:,} different RTTs": ecc.linearize(XCP(), spread(number)).margins
+            for number in (10, 40, 1000)
+        },
         "empty queue, RTTs 100 ms and 1000 s": lambda: empty_queue_bound(0.4, [0.1, 1000.0]),
     }
     ecc.linearize(RCP(), TEN)  # imports

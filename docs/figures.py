@@ -32,6 +32,7 @@ FIGURES = {
     "gain_design_cost": ("open-gains", "Settling time and peak queue"),
     "gain_design_decay": ("open-gains", "Decay over the gain"),
     "hopf_bifurcation": ("open-hopf", "Periodic orbits about the boundary, RTT 100 ms"),
+    "media_two_calls": ("rfc8867-two", "NADA: Two calls"),
     "networks_cycle": ("open-tu", "RCP in T_u: limit cycle and stable equilibrium"),
     "networks_t_u": ("open-networks", "RCP in T_u: critical beta of l1"),
     "rtt_estimates_ratio": ("open-estimates", "Critical estimate of d"),
@@ -63,12 +64,14 @@ EXAMPLES = {
     "gallery_slowdown": "docs/gallery.md",
     "gallery_capture": "docs/gallery.md",
     "gallery_ledger": "docs/gallery.md",
+    "media_ramp_up": "docs/media.md",
     "nscc_cycle": "docs/nscc.md",
     "qlog": "docs/qlog.md",
     "paths_elements": "docs/paths.md",
     "prague_cubic": "docs/prague_and_copa.md",
     "telemetry_theta": "docs/telemetry.md",
     "telemetry_paced": "docs/telemetry.md",
+    "train_a_controller": "docs/train_a_controller.md",
     "tutorial_control": "docs/tutorial_control.md",
 }
 """File of a figure: the page that shows it after the Python block that ends with this `figure`; README, before it."""

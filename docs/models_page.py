@@ -168,8 +168,9 @@ def _opening(table: pd.DataFrame) -> list[str]:
         "| object | equilibrium, set of equilibria, cycle, or random cycle if hosts or routers draw random numbers |",
         "| dominant root | of an equilibrium in continuous time, the rightmost root [1/s]; otherwise the largest "
         "multiplier z, per step or per period of a cycle; z = 0: deviations are gone after a few periods (dead beat). "
-        "Random cycles without multipliers have the mean growth per period, and z = 1 means that all directions are "
-        "along further cycles |",
+        "Of a random cycle it is that of the mean map; it is unstable if two runs with the same draws part (positive "
+        "Lyapunov exponent). Random cycles without multipliers have the mean growth per period, and z = 1 means that "
+        "all directions are along further cycles |",
         "| proven | the number of unstable roots is proven by ball arithmetic; a cycle with its multipliers, by "
         "interval arithmetic |",
         "| gain margin | factor on the loop gain at which a stable model becomes unstable |",

@@ -51,6 +51,7 @@ NARRATIVE = {
     "Copa": ("prague_and_copa", "starvation"),
     "Vivace": ("vivace_and_c4", "starvation"),
     "C4": ("vivace_and_c4",),
+    "NADA": ("media",),
     "Swift": ("swift",),
     "NSCC": ("nscc",),
     "HPCC": ("telemetry",),

@@ -50,11 +50,13 @@ LOG = Path(__file__).parents[1] / "examples" / "cubic.sqlog"
 RESULTS = """Allocation Analysis Bifurcation Bound Case Certificate Comparison Conformance ConvergenceError Crossing
 CriticalGain DdeResult DdeSolution Decay Design Deviation Divergence EccError Event EmptyQueueCycle Equilibrium Formats
 FrequencyResponse Growth OrbitCover OrbitProof
-Hopf LeastDecay LimitCycle IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError
-Oscillation Partition PeriodicOrbit PerturbedRun MarkingCycle RelayCycle TargetCycle RttMargin RttRatio
+Hopf Interval JointSpectralRadius LeastDecay LimitCycle IsolatedLink LinearizationError Loci Margins
+MeasuredBoundary NativeError
+Oscillation OutputBounds Partition PathCover PeriodicOrbit PerturbedRun PolicyLoop PolicyProperty PolicyRegion
+FloquetMultipliers MarkingCycle PolicyCycle PolicyLimit RelayCycle TargetCycle RttMargin RttRatio
 ModelAnalysis SafePerturbation StabilityClassification Search StabilityLimit StableInterval Stats Switched SwitchedLoop
 Finding NotApplicable PropertyError ProtocolReport
-Team Theorem Trace UndecidedError WireFields WorstRttDistribution""".split()
+Team Theorem Trace UndecidedError WireFields WorstRttDistribution ecc.results.metrics.Frames""".split()
 """Classes that hold what the library has found."""
 CALLED = (
     "streams",
@@ -105,6 +107,11 @@ def _family(gain):
     return ecc.DelaySystem([-gain], [1.0])
 
 
+def a_plant() -> ecc.linear.DelayModel:
+    """A lag with a dead time, of one input and one output."""
+    return ecc.linear.transfer_function([1.0], [1.0, 1.0], 0.5)
+
+
 @cache
 def good() -> dict[str, Any]:
     """Arguments by name, and by `callable.name` where a name means different things, or its default will not do."""
@@ -147,6 +154,7 @@ def good() -> dict[str, Any]:
         "capacities": ["10 Mb/s", "20 Mb/s"],
         "mean_interarrival": "10 ms",
         "mean_size": "10 kB",
+        "mean_interval": "100 ms",
         "mean_on": 1.0,
         "mean_off": 1.0,
         "duration": 1.0,
@@ -248,6 +256,32 @@ def good() -> dict[str, Any]:
         "Scenario.from_dict.data": scenario.to_dict(),
         "source": scenario.to_toml(),
         "from_control.system": ecc.SampledSystem([0.5], [1], dt=0.1).to_control(),
+        "model": a_plant(),
+        "DelayModel.a": [[-1.0]],
+        "DelayModel.b": [[1.0, 0.0]],
+        "DelayModel.c": [[1.0], [0.0]],
+        "DelayModel.d": [[0.0, 1.0], [1.0, 0.0]],
+        "lft.other": a_plant(),
+        "block.rows": [[a_plant(), 1.0]],
+        "delay.system": a_plant(),
+        "delay.tau": 0.1,
+        "descriptor.lead": [[2.0]],
+        "distributed_delay.length": 1.0,
+        "floquet_multipliers.a": lambda t: -1.0,
+        "floquet_multipliers.b": [lambda t: 0.5],
+        "floquet_multipliers.delays": [1.0],
+        "floquet_multipliers.period": 1.0,
+        "quasi_polynomial.coefficients": {0.0: [1.0, 0.0], 1.0: [1.0]},
+        "transfer_function.num": [1.0],
+        "transfer_function.den": [1.0, 2.0],
+        "transfer_function.delay": 0.5,
+        "step_response.t": y,
+        "impulse_response.t": y,
+        "initial_response.t": y,
+        "initial_response.history": [1.0],
+        "forced_response.t": y,
+        "forced_response.u": y,
+        "linearize_dde.equilibrium": [0.0],
         "critical_rtt_ratio.protocol": ecc.models.XCP(),
         "is_stable_up_to_ratio.protocol": ecc.models.XCP(),
         "relay_cycle.protocol": ecc.models.EDN(),
@@ -331,6 +365,18 @@ def good() -> dict[str, Any]:
         "random": True,
         "Engine.load.saved": an_engine().save(),
         "Engine.restart.first_intervals": np.array([0]),
+        "Engine.act.actions": no_action(),
+        "Engine.step.actions": None,
+        "observations": np.zeros(0, ecc.native.OBSERVATION),
+        "rows": [(0, 0, 0)],
+        "engines": [an_engine()],
+        "Crew.actions": np.zeros((1, 1), ecc.native.ACTION),
+        "Crew.replace.engine": an_engine(),
+        "Crew.replace.k": 0,
+        "Crew.stop_of.k": 0,
+        "Crew.threads": 1,
+        "max_events": 100,
+        "scenarios": [scenario],
         "control": "reno",
         "machine": 0,
         "node.links": {},
@@ -352,7 +398,27 @@ def good() -> dict[str, Any]:
         "cover_range.networks": ecc.stability.NetworkRange("10 Mb/s", (10, 11), 0.1),
         "cover_range.protocol": pair,
         "marking_cycle.protocol": stepped,
+        "Aurora.network": "aurora",
+        "Orca.network": "orca",
+        "Policy.network": "aurora",
         "marking_cycle.network": alike,
+        "Task.observe": ecc.rl.aurora.observe,
+        "Task.reward": ecc.rl.aurora.reward,
+        "Task.act": ecc.rl.aurora.ACTION,
+        "Task.interval": "20 ms",
+        "word": "rate",
+        "apply": ecc.rl.aurora.change_rate,
+        "Action.low": -1.0,
+        "Action.high": 1.0,
+        "num_envs": 2,
+        "make.name": "aurora",
+        "agent": "flow_0",
+        "numerator": 1.0,
+        "denominator": 2.0,
+        "Environment.step.action": [0.0],
+        "VectorEnvironment.step.actions": [[0.0], [0.0]],
+        "ParallelEnvironment.flows": (0, 1),
+        "ParallelEnvironment.step.actions": {"flow_0": [0.0], "flow_1": [0.0]},
         "title": "a title",
         "kind": "s",
         "leaves": 2,
@@ -382,10 +448,14 @@ def good() -> dict[str, Any]:
         "RandomLoss.link": 0,
         "DelaySpikes.link": 0,
         "Jitter.link": 0,
+        "BurstLoss.link": 0,
+        "BurstLoss.begins": 0.01,
+        "BurstLoss.ends": 0.3,
         "Aggregation.link": 0,
         "wait": (0.001, 0.002),
         "burst": "10 kB",
         "write_mahimahi.trace": ecc.impairments.DeliveryTrace(0, [0.001]),
+        "DelaySchedule.delays": [0.02, 0.03],
         "DeliveryTrace.times": [0.001, 0.005],
         "simulate": ecc.fluid.simulate,
         "relabel_flows.order": [1, 0],
@@ -403,7 +473,12 @@ def good() -> dict[str, Any]:
         "return_ratio.system": opened,
         "to_control.system": opened,
         "Trajectory.load.path": folder / "run.nc",
+        "Frames.between.begin": 0.0,
+        "Frames.between.end": 0.5,
+        "frames.run": a_run_with_frames(),
         "resume.path": folder / "run.ckpt",
+        "RunBatch.restart.k": 0,
+        "RunBatch.run.k": 0,
         "periodic_orbit.f": _wright,
         "periodic_orbit.delays": [1.0],
         "periodic_orbit.guess": cycle,
@@ -415,6 +490,7 @@ def good() -> dict[str, Any]:
         "poles.k": 2,
         "empty_queue_cycle.alpha": 1.0,
         "relay_oscillation.frequencies": np.linspace(0.5, 3.0, 20),
+        **_policies(),
         "read_vectors.source": ecc.tmix.write_vectors(vectors),
     }
     values["run"] = values["response.run"] = a_run()
@@ -424,6 +500,46 @@ def good() -> dict[str, Any]:
     )
     values["response_times.flows"] = ecc.packet.simulate(browsing).flows
     return values
+
+
+def _policies() -> dict[str, Any]:
+    """A small policy with frames of seven features, and sets of its inputs."""
+    from ecc.laws.dense_network import DenseNetwork, Layer
+
+    weight = [[-0.5, -0.5, 0.0, 0.0, 0.0, 0.0, 0.0]]
+    network = DenseNetwork([Layer(weight, [0.9]), Layer([[1.0]], [0.0], "tanh")])
+    sign = Layer([[-200.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]], [180.0], "tanh")
+    relay = DenseNetwork([sign, Layer([[0.01]], [0.0], "linear")])  # its loop has a cycle
+    on_a_path = ("policy_loop", "policy_run", "policy_region", "policy_limit", "policy_cycle")
+    loops = (*on_a_path, "cover_paths", "paced_policy")
+    names = ("interval_outputs", "bound_outputs", "bound_derivatives", "check_range", "check_noise", "check_monotone")
+    sets = {f"{name}.center": np.ones(7) for name in names} | {f"{name}.directions": np.eye(7) for name in names}
+    return {
+        **sets,
+        "interval_outputs.layers": network.layers,
+        "bound_outputs.layers": network.layers,
+        "bound_outputs.steps": 2,
+        "bound_derivatives.layers": network.layers,
+        "bound_derivatives.along": np.eye(7),
+        "IntervalRecurrence.low": [0.4, -0.3],
+        "IntervalRecurrence.high": [0.6, -0.2],
+        "joint_spectral_radius.matrices": [[[0.5]], [[0.2]]],
+        **{f"{name}.network": network for name in loops},
+        **{f"{name}.network": network for name in names[3:]},
+        **{f"{name}.path": ecc.stability.PolicyPath(0.05) for name in on_a_path},
+        "policy_cycle.network": relay,
+        "policy_limit.maximum": 0.06,
+        "policy_limit.step": 0.005,
+        "PolicyPath.rtt": 0.05,
+        "paced_policy.initial_rate": 1e7,
+        "policy_run.ratios": [0.8],
+        "cover_paths.rtts": (0.05, 0.051),
+        "check_range.low": -1.0,
+        "check_noise.noise": np.full(7, 0.01),
+        "check_noise.bound": 0.1,
+        "check_monotone.along": np.ones(7),
+        "check_monotone.increasing": False,
+    }
 
 
 def _headers() -> list[Any]:
@@ -445,6 +561,14 @@ def a_run_that_completes() -> ecc.Trajectory:
     """A packet run with a flow of finite size."""
     network = ecc.Network.dumbbell("10 Mb/s", rtts=["10 ms"], sizes=["10 kB"])
     return ecc.packet.simulate(ecc.Scenario(network, ecc.models.NewReno(), 1.0))
+
+
+@cache
+def a_run_with_frames() -> ecc.Trajectory:
+    """A packet run with frames of media."""
+    network = ecc.Network.dumbbell("2 Mb/s", rtts=["40 ms"], packet_size=500)
+    scenario = ecc.Scenario(network, ecc.models.NADA(frames=20.0), 1.0)
+    return ecc.packet.simulate(scenario, sample=0.25, record=[*ecc.metrics.FRAME_FIELDS])
 
 
 def an_engine(**options: Any) -> ecc.native.Engine:
@@ -470,12 +594,25 @@ def framed() -> tuple[ecc.native.Engine, ecc.native.Formats, bytes]:
     return engine, formats, engine.take_leaving(1)[:size]
 
 
+def no_action() -> ecc.native.Actions:
+    """An action that changes nothing, as its value is nan: flows of new engines have not started."""
+    actions = ecc.native.Actions([(0, ecc.native.ACTIONS["rate"], 0)])
+    actions.values[0] = np.nan
+    return actions
+
+
 def a_part() -> ecc.native.Engine:
     """The link of a network whose only sender is in another part."""
     links, flows = ecc.native.new_links(1), ecc.native.new_flows(1)
     links["capacity"], flows["n_forward"], flows["rate"], flows["transport"] = 1e6, 1, 1e5, 1
     flows["access_delay"] = flows["ack_delay"] = ecc.native.picoseconds(0.01)
     return ecc.native.Engine(links, flows, [0], partition=ecc.native.Partition(1, *np.array([[1], [0], [1]])))
+
+
+def begun(environment: Any) -> Any:
+    """An environment in its first episode."""
+    environment.reset(seed=1)
+    return environment
 
 
 @cache
@@ -487,6 +624,8 @@ def makers() -> dict[str, Callable[[], Any]]:
     return {
         "Trajectory": lambda: ecc.packet.simulate(good()["scenario"], histogram_from=0.0),
         "DelaySystem": lambda: ecc.linearize(protocol, network, "continuous"),
+        "DelayModel": a_plant,
+        "DelayModel.lft": lambda: ecc.linear.block([[a_plant(), 1.0], [1.0, 0.0]]),
         "SampledSystem": lambda: ecc.linearize(protocol, network, "discrete"),
         "Vegas": lambda: ecc.models.Vegas(alpha=3.0, beta=3.0),
         "Comparison": lambda: ecc.compare(good()["scenario"]),
@@ -503,7 +642,11 @@ def makers() -> dict[str, Callable[[], Any]]:
         "Run": lambda: ecc.packet.Run(good()["scenario"]),
         "Engine": an_engine,
         "Engine.enter": a_part,
+        "Frames.between": lambda: ecc.metrics.frames(a_run_with_frames()),
         "Frames": lambda: ecc.native.Frames(*framed()[:2], bytes(16)),
+        "Environment": lambda: begun(ecc.rl.Environment(good()["scenario"])),
+        "VectorEnvironment": lambda: begun(ecc.rl.VectorEnvironment(good()["scenario"], 2)),
+        "ParallelEnvironment": lambda: begun(ecc.rl.ParallelEnvironment(good()["scenario"])),
     }
 
 
@@ -555,7 +698,7 @@ def entries() -> Iterator[Entry]:
             if not inspect.isclass(given):
                 yield Entry(full, module.__name__, given, _parameters(given))
                 continue
-            if name not in (*RESULTS, "CongestionHeader") and not inspect.isabstract(given):
+            if name not in (*RESULTS, "CongestionHeader") and full not in RESULTS and not inspect.isabstract(given):
                 yield Entry(full, module.__name__, given, _parameters(given))
             yield from _methods(full, module.__name__, given)
     for kind in _headers():

@@ -11,6 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import typer
@@ -20,13 +21,14 @@ from typer.testing import CliRunner
 
 import ecc
 from ecc._support.store import Store
-from ecc.batch.sweeps import SweepInterrupted
+from ecc.batch.sweeps import EarlyEnd, SweepInterrupted, swept
 from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
 from ecc.claims.ledger import Finding, Measurement, Verdict, claims
 from ecc.cli import main, output
 from ecc.cli.app import app
 from ecc.cli.output import print_items, print_text, progress_bar, table_of
+from ecc.cli.parsing import protocol_of
 from ecc.cli.sweep import _with_interval
 from ecc.results import metrics
 
@@ -458,6 +460,26 @@ def test_simulate_reports_rates_and_queues(engine, scenario, capsys):
     assert summary["transfers"]["rows"] == 0 and "transfers" not in table
 
 
+def test_losses_by_impairments_are_shown_by_simulate_and_sweep(tmp_path, capsys):
+    path = tmp_path / "lossy.toml"
+    one_flow = SCENARIO.replace("QI-RCP", "NewReno").rpartition("[[flows]]")[0]
+    path.write_text(
+        "seed = 7\n" + one_flow + '[[impairments]]\nname = "BurstLoss"\nbegins = 0.01\nends = 0.24\nlink = 0\n'
+    )
+    flows = ecc.packet.simulate(ecc.Scenario.from_toml(path).with_(seed=7)).flows
+    lost, delivered = float(flows["lost"][0]), float(flows["delivered"][0])
+    assert main(["simulate", str(path), "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["flows"][0]["lost"] == lost > 0.0 and summary["links"][0]["drops"] == 0
+    assert main(["simulate", str(path)]) == 0
+    table = capsys.readouterr().out
+    assert "lost [bytes]" in table and f" {lost:,.0f}" in table
+    arguments = ["sweep", str(path), "--vary", "seed=7", "--metric", "lost_share", "--metric", "loss", "--json"]
+    assert main(arguments) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["loss"] == 0.0 and row["lost_share"] == pytest.approx(lost / (lost + delivered), rel=1e-9)
+
+
 @pytest.mark.slow
 def test_simulate_and_sweep_take_the_time_of_fluid_runs(scenario, tmp_path, capsys):
     folder = tmp_path / "out"
@@ -522,14 +544,11 @@ def test_a_mean_has_the_digits_of_its_interval(mean, half_width, text):
 
 
 def test_means_of_an_interrupted_sweep_have_the_number_of_runs(scenario, capsys, monkeypatch):
-    found = ecc.sweep(lambda **point: 1.0, {"duration": [1, 2], "seed": [1, 2]}).rename(value="utilization")
-    found["utilization"][1, 1] = float("nan")
-    found["error"] = (("duration", "seed"), [["", ""], ["", "not run"]])
-
-    def over(*arguments):
-        raise SweepInterrupted("interrupted after 3 of 4 points", found)
-
-    monkeypatch.setattr("ecc.batch.sweeps.sweep", over)
+    found, _ = swept(lambda **point: {"utilization": 1.0}, {"duration": [1, 2], "seed": [1, 2]})
+    found.variables["utilization"][1, 1] = float("nan")
+    found.variables["error"] = np.array([["", ""], ["", "not run"]])
+    end = EarlyEnd(SweepInterrupted, "interrupted after 3 of 4 points")
+    monkeypatch.setattr("ecc.batch.sweeps.swept", lambda *arguments: (found, end))
     command = ["sweep", scenario, "--vary", "duration=1,2", "--vary", "seed=1,2", "--average", "seed"]
     assert main([*command, "--metric", "utilization"]) == 130
     printed = capsys.readouterr().out
@@ -937,32 +956,28 @@ def test_a_sweep_takes_from_its_store_the_metrics_that_are_there(scenario, tmp_p
 
 
 def test_an_interrupted_sweep_prints_no_row_of_what_was_not_run(scenario, capsys, monkeypatch):
-    dataset = ecc.sweep(lambda **point: 1.0, {"seed": [1, 2, 3]}).rename(value="utilization")
+    found, _ = swept(lambda **point: {"utilization": 1.0}, {"seed": [1, 2, 3]})
 
     def interrupted(done):
-        def over(*arguments):
-            found = dataset.assign(error=("seed", ["" if k < done else "not run" for k in range(3)]))
-            raise SweepInterrupted(f"interrupted after {done} of 3 points", found)
-
-        monkeypatch.setattr("ecc.batch.sweeps.sweep", over)
+        found.variables["error"] = np.array(["" if k < done else "not run" for k in range(3)])
+        end = EarlyEnd(SweepInterrupted, f"interrupted after {done} of 3 points")
+        monkeypatch.setattr("ecc.batch.sweeps.swept", lambda *arguments: (found, end))
         assert main(["sweep", scenario, "--vary", "seed=1,2,3", "--metric", "utilization"]) == 130
         return capsys.readouterr()
 
-    found = interrupted(1)
-    assert found.err == "ecc: interrupted after 1 of 3 points; without --store FILE a later call begins anew\n"
-    assert "not run" not in found.out and "error" not in found.out and found.out.count("\n 1") == 1
-    assert found.out.startswith("scenario.toml, packet runs\n")
+    printed = interrupted(1)
+    assert printed.err == "ecc: interrupted after 1 of 3 points; without --store FILE a later call begins anew\n"
+    assert "not run" not in printed.out and "error" not in printed.out and printed.out.count("\n 1") == 1
+    assert printed.out.startswith("scenario.toml, packet runs\n")
     assert interrupted(0).out == ""
 
 
 @pytest.mark.slow
 def test_an_interrupted_sweep_writes_a_partial_table_wherever_it_goes(scenario, tmp_path, capsys, monkeypatch):
-    found = ecc.sweep(lambda **point: 1.0, {"seed": [1]}).rename(value="utilization").assign(error=("seed", [""]))
-
-    def over(*arguments):
-        raise SweepInterrupted("interrupted after 1 of 1 points", found)
-
-    monkeypatch.setattr("ecc.batch.sweeps.sweep", over)
+    found, _ = swept(lambda **point: {"utilization": 1.0}, {"seed": [1]})
+    found.variables["error"] = np.array([""])
+    end = EarlyEnd(SweepInterrupted, "interrupted after 1 of 1 points")
+    monkeypatch.setattr("ecc.batch.sweeps.swept", lambda *arguments: (found, end))
     command = ["sweep", scenario, "--vary", "seed=1", "--metric", "utilization", "--out", str(tmp_path / "table.csv")]
     assert main(command) == 130
     assert [path.name for path in tmp_path.glob("table*")] == ["table.partial.csv"]
@@ -1007,11 +1022,36 @@ def test_stability_json_has_null_where_there_is_no_number(capsys):
     assert (model["interval"], model["frequency"], model["gain_margin"]) == ([None, None], None, None)
 
 
+@pytest.mark.slow
 def test_what_is_no_stability_bound_is_not_called_one(capsys):
     assert main(["stability", "JetMax", "--rtt", "0.1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("published, JETMAX Theorem 2: stable for tau < 2 ") for line in lines)
     assert any(line.startswith("published, JETMAX sec. 5.4: converges monotonically for tau < 1 ") for line in lines)
+
+
+def test_none_is_text_for_parameters_that_have_this_choice():
+    made = protocol_of("NewReno", ["restart=none", "application_limited=none", "initial=none", "prr=None"])
+    assert made == ecc.models.NewReno(restart="none", application_limited="none")
+
+
+def test_literal_parameters_of_a_custom_protocol_take_none_as_text(tmp_path, monkeypatch):
+    source = """
+from dataclasses import dataclass
+from typing import Literal
+
+import ecc
+
+
+@dataclass(frozen=True)
+class Mine(ecc.models.NewReno):
+    mode: Literal["all", "none"] = "all"
+    size: float | None = 1.0
+"""
+    (tmp_path / "mine_with_modes.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    made = protocol_of("mine_with_modes.py:Mine", ["mode=none", "size=none"])
+    assert (made.mode, made.size) == ("none", None)
 
 
 def test_variants_are_set_by_name(capsys):

@@ -96,6 +96,7 @@ def _arrivals(clocking):
     return np.array([part.std() for part in deviation.reshape(6, -1)])
 
 
+@pytest.mark.slow
 def test_clocked_by_acks_xcp_grows_where_its_paced_model_is_certified_stable():
     """The largest RTT is 8.2 times the mean: arrivals grow by 0.070 in each of the longest RTTs."""
     assert linearize(XCP(), UNLIKE, clocking="rate").certify().stable

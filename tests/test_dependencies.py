@@ -14,7 +14,7 @@ def test_every_dependency_has_the_lower_bound_that_is_tested():
     extras = project["project"]["optional-dependencies"]
     needed = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
     bounds = {}
-    for line in (*needed, *extras["parquet"], *extras["cluster"], *extras["test"]):
+    for line in (*needed, *extras["parquet"], *extras["cluster"], *extras["rl"], *extras["test"]):
         name, bound = re.fullmatch(r"([\w-]+)>=([\d.]+)", line).groups()
         assert bounds.setdefault(name, bound) == bound, f"{name} has two lower bounds"
     lines = [line for line in (ROOT / ".ci" / "oldest.txt").read_text().splitlines() if not line.startswith("#")]

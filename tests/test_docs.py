@@ -21,7 +21,9 @@ from waiting import HANG
 
 from ecc.cli import main
 from ecc.models import all_protocols
+from ecc.packet import Run
 from ecc.queues import all_disciplines
+from ecc.results.trajectory import Trajectory
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "fair_share.py"
@@ -35,19 +37,27 @@ PAGES = [
 
 DEAR = (
     "basins",
+    "bbr_cycle",
     "clusters",
     "conformance",
     "cookbook",
+    "cycle_proofs",
     "delay_equations",
+    "delay_systems",
     "ensembles",
     "fabrics",
     "gallery",
     "index",
     "live",
     "packet_runs",
+    "proofs_of_learned_controllers",
     "queue_disciplines",
+    "random_cycles",
     "real_tcp",
+    "tcp_sawtooth",
+    "train_a_controller",
     "tutorial_control",
+    "your_own_protocol",
 )
 """Pages whose code takes seconds."""
 NEEDS = {
@@ -55,6 +65,7 @@ NEEDS = {
     "live": "namespaces",
     "qlog": "checkout",
     "real_tcp": "namespaces",
+    "train_a_controller": "checkout",
     "clusters": "here",
 }
 """Fixtures without which the code of a page cannot run."""
@@ -253,6 +264,12 @@ def test_every_protocol_and_discipline_has_a_page_with_its_parameters():
             assert (ROOT / "docs" / page).exists() or (ROOT / page).exists(), page
 
 
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.stem)
+def test_pages_name_attributes_of_runs_that_exist(page):
+    named = set(re.findall(r"`run\.([a-z_]+)", page.read_text(encoding="utf-8")))
+    assert named <= {*dir(Trajectory), *dir(Run)} | {field.name for field in fields(Trajectory)}
+
+
 @pytest.mark.parametrize("page", sorted(set((ROOT / "docs").glob("*.md")) - {ROOT / "docs" / "index.md"}))
 def test_pages_lead_to_files_of_the_checkout(page):
     """The front page of the site lists pages that only building it makes; who reads a checkout does not meet them."""
@@ -263,6 +280,7 @@ def test_pages_lead_to_files_of_the_checkout(page):
         assert (page.parent / path).exists() and not made.fullmatch(path), path
 
 
+@pytest.mark.slow
 def test_figures_of_the_site_wait_for_the_deferred_script(monkeypatch):
     """Deferred scripts and modules run in the order of the page, where Plotly's script is the last."""
     import plotly.io
@@ -336,7 +354,7 @@ def test_every_figure_has_a_command_that_its_page_names():
     made = figures["FIGURES"]
     claims = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "ecc" / "claims").rglob("*.py"))
     for _, title in made.values():
-        own = title.removeprefix("BBR: ")  # cases put their controller before it
+        own = title.removeprefix("BBR: ").removeprefix("NADA: ")  # cases put their controller before it
         assert f'"{own}"' in claims
     shown = {}
     for page in (ROOT / "README.md", *ALL_PAGES):

@@ -13,7 +13,7 @@ import pytest
 import ecc
 
 ORDER = """errors _support jit plot network traffic formats linear laws contract models queues scenario results loops
-native fluid packet live engines cycles comparison stability testing claims conform batch cli __main__""".split()
+native fluid packet live engines cycles comparison stability testing rl claims conform batch cli __main__""".split()
 ALONE = {
     "_support": {"errors"},
     "plot": {"_support.arguments"},
@@ -102,6 +102,45 @@ def test_import_is_light(tmp_path):
     code = f"import sys, ecc; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        (["--help"], "numpy xarray pandas scipy numba plotly"),
+        (["claims"], "xarray pandas scipy numba plotly"),
+        (["simulate", "scenario.toml"], "xarray pandas scipy numba plotly ecc.packet.twin"),
+        pytest.param(
+            ["simulate", "scenario.toml", "--engine", "fluid"],
+            "xarray pandas plotly scipy.special",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ["sweep", "scenario.toml", "--vary", "seed=1,2", "--average", "seed"],
+            "xarray pandas scipy.signal scipy.stats numba plotly",  # intervals need scipy.special
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ["sweep", "scenario.toml", "--vary", "seed=1,2", "--jobs", "1", "--json"],
+            "xarray pandas scipy numba plotly",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ["stability", "RCP", "--rtt", "100 ms"],
+            "xarray pandas numba plotly scipy.signal scipy.stats",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_command_imports_no_library_that_it_does_not_use(arguments, unused, tmp_path):
+    network = ecc.Network.dumbbell("1 Mb/s", rtts=["50 ms"], buffer="10 kB")
+    scenario = ecc.Scenario(network, ecc.models.NewReno(), 0.5)
+    (tmp_path / "scenario.toml").write_text(scenario.to_toml())
+    code = "import sys; from ecc.cli import main; code = main(sys.argv[2:])\n"
+    code += "print(code, [name for name in sys.argv[1].split() if name in sys.modules])"
+    command = [sys.executable, "-P", "-c", code, unused, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "0 []"
 
 
 def test_one_version():

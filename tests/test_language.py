@@ -35,7 +35,7 @@ PRONOUNS = frozenset(
     "found most given whole left least own said one others many kept told here there beyond theirs ours none any_ "
     "nothing something".split()
 )
-MAX_FRAGMENTS, MAX_COMMENTS, MAX_PRONOUNS = 20, 20, 60
+MAX_FRAGMENTS, MAX_PRONOUNS = 20, 60
 
 
 @cache
@@ -70,7 +70,12 @@ def _prose() -> Iterator[tuple[Path, int, str]]:
         yield path, 1, re.sub(r"`[^`\n]*`|\$[^$\n]*\$", " ", text)
 
 
-GENERATED = ("notebooks/*.md", "reference/ecc*.md", "reference/ledger.md")
+GENERATED = (
+    "notebooks/*.md",
+    "reference/ecc*.md",
+    "reference/ledger.md",
+    *(f"reference/{kind}{pages}.md" for kind in ("disciplines", "protocols") for pages in ("", "/*")),
+)
 """Pages that building the site writes, as in .gitignore: their words are those of docstrings and of the ledger."""
 TEXTS = {"docstrings": docstrings, "pages": prose}
 
@@ -121,7 +126,7 @@ def test_comments_stand_alone() -> None:
         for comment in re.findall(r"/\*(.*?)\*/", path.read_text(encoding="utf-8"), re.DOTALL):
             if BROKEN.match(comment.lstrip(" *\n")):
                 fragments.append(f"{path.relative_to(ROOT)}: {comment.strip()[:60]}")
-    assert len(fragments) <= MAX_COMMENTS, "\n".join(fragments)
+    assert not fragments, "\n".join(fragments)
 
 
 def test_names_are_nouns_for_their_content() -> None:

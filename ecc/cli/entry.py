@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _explained(error: BaseException) -> tuple[str, int]:
     """One line on the error, and the exit code; an error that is not foreseen is raised again."""
-    usage = getattr(error, "format_message", None)  # of an option or argument that Typer refuses
+    usage = getattr(error, "format_message", None)  # Typer refuses an option or argument
     location = _in_module_of_user(error)
     if usage:
         return str(usage()).replace("Value error, ", "", 1), BAD_INPUT  # pydantic's, after "Invalid value"

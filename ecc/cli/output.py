@@ -435,18 +435,25 @@ def _verdict_row(finding: Finding) -> tuple[str, str, str, str, str]:
 
 def summary_of(run: Trajectory, case: Scenario) -> dict[str, Any]:
     """Results of a run: means over its samples, and over the last tenth of them; empty without samples."""
+    import numpy as np
+
     from ecc.results.metrics import utilization
 
-    data = run.data
-    n_flows, n_links = (data.sizes.get(name, 0) if data.sizes["time"] else 0 for name in ("flow", "link"))
-    tail = data.isel(time=slice(-max(1, data.sizes["time"] // 10), None))
+    time = run.values("time")
+    n_flows, n_links = (run.values(name).shape[1] if len(time) else 0 for name in ("rate", "queue"))
+    rates = run.values("rate")
+    tail = rates[-max(1, len(time) // 10) :]
+    queues, peaks = (run.values(name if run.has(name) else "queue") for name in ("queue_mean", "queue_max"))
     protocols = protocol_names(case)
+    transfers, lost = run.column("transfer"), run.column("lost")
+    lost_by = {} if transfers is None or lost is None else dict(zip(transfers.tolist(), lost.tolist(), strict=True))
     flows = [
         {
             "flow": k,
             "protocol": protocols[k],
-            "mean_rate": float(data["rate"][:, k].mean()),
-            "last_rate": float(tail["rate"][:, k].mean()),
+            "mean_rate": float(np.nanmean(rates[:, k])),
+            "last_rate": float(np.nanmean(tail[:, k])),
+            "lost": float(lost_by.get(k, 0.0)),
         }
         for k in range(n_flows)
     ]
@@ -455,33 +462,44 @@ def summary_of(run: Trajectory, case: Scenario) -> dict[str, Any]:
             "link": k,
             "capacity": case.network.links[k].capacity,
             "utilization": utilization(run, case, k),
-            "mean_queue": float(data["queue_mean" if "queue_mean" in data else "queue"][:, k].mean()),
-            "peak_queue": float(data["queue_max" if "queue_max" in data else "queue"][:, k].max()),
-            **{what: float(data[what][:, k].sum()) if what in data else 0.0 for what in ("drops", "marks")},
+            "mean_queue": float(np.nanmean(queues[:, k])),
+            "peak_queue": float(np.nanmax(peaks[:, k])),
+            **{what: float(run.values(what)[:, k].sum()) if run.has(what) else 0.0 for what in ("drops", "marks")},
         }
         for k in range(n_links)
     ]
-    rows = run.flows[run.flows["size"].notna()]
-    times = rows["completion_time"].dropna()
-    slowdowns = (times / rows["ideal_time"]).dropna() if "ideal_time" in rows else times.iloc[:0]
-    transfers = {
-        "rows": len(rows),
-        "completed": len(times),
-        "mean_completion_time": float(times.mean()) if len(times) else None,
-        "median_completion_time": float(times.median()) if len(times) else None,
-        "p99_completion_time": float(times.quantile(0.99)) if len(times) else None,
-        "p99_slowdown": float(slowdowns.quantile(0.99)) if len(slowdowns) else None,
-    }
-    simulated = float(data["time"][-1]) if data.sizes["time"] else 0.0
     return {
-        "engine": data.attrs.get("engine", ""),
-        "protocol": data.attrs.get("protocol", ""),
+        "engine": run._attribute("engine") or "",
+        "protocol": run._attribute("protocol") or "",
         "stopped": run.stopped,
-        "simulated": simulated,
+        "simulated": float(time[-1]) if len(time) else 0.0,
         "flows": flows,
         "links": links,
-        "transfers": transfers,
+        "transfers": _summary_of_transfers(run),
         "stats": dict(run.stats),
+    }
+
+
+def _summary_of_transfers(run: Trajectory) -> dict[str, Any]:
+    """Counts, completion times and slowdowns of the flows of a run that have a size."""
+    import numpy as np
+
+    def column(name: str) -> Any:
+        values = run.column(name)
+        return np.full(len(is_sized), np.nan) if values is None else values.astype(float)
+
+    sizes = run.column("size")
+    is_sized = np.zeros(0, bool) if sizes is None else ~np.isnan(sizes.astype(float))
+    times = column("completion_time")[is_sized]
+    slowdowns = times / column("ideal_time")[is_sized]
+    times, slowdowns = (values[~np.isnan(values)] for values in (times, slowdowns))
+    return {
+        "rows": int(is_sized.sum()),
+        "completed": len(times),
+        "mean_completion_time": float(times.mean()) if len(times) else None,
+        "median_completion_time": float(np.median(times)) if len(times) else None,
+        "p99_completion_time": float(np.percentile(times, 99.0)) if len(times) else None,
+        "p99_slowdown": float(np.percentile(slowdowns, 99.0)) if len(slowdowns) else None,
     }
 
 
@@ -508,14 +526,21 @@ def summary_tables(summary: dict[str, Any]) -> list[Table]:
     flows = summary["flows"]
     shown = flows if len(flows) <= _SHOWN else flows[: _SHOWN - 1]
     several = len({row["protocol"] for row in flows}) > 1
+    has_lost = any(row["lost"] for row in flows)
     rows = [
-        [row["flow"], *([row["protocol"]] if several else []), *mbps(row["mean_rate"], row["last_rate"])]
+        [
+            row["flow"],
+            *([row["protocol"]] if several else []),
+            *mbps(row["mean_rate"], row["last_rate"]),
+            *([f"{row['lost']:,.0f}"] if has_lost else []),
+        ]
         for row in shown
     ]
     rest = flows[len(shown) :]
     if rest:
-        means = [sum(row[key] for row in rest) / len(rest) for key in ("mean_rate", "last_rate")]
-        rows.append([f"mean of {len(rest)} others", *([""] if several else []), *mbps(*means)])
+        *rates, lost = (sum(row[key] for row in rest) / len(rest) for key in ("mean_rate", "last_rate", "lost"))
+        of_rest = [f"mean of {len(rest)} others", *([""] if several else []), *mbps(*rates)]
+        rows.append([*of_rest, *([f"{lost:,.0f}"] if has_lost else [])])
     links = sorted(summary["links"], key=lambda row: -row["peak_queue"])
     remaining_links = links[_SHOWN - 1 :] if len(links) > _SHOWN else []
     links = sorted(links[: len(links) - len(remaining_links)], key=lambda row: row["link"])
@@ -538,6 +563,7 @@ def summary_tables(summary: dict[str, Any]) -> list[Table]:
         queues.append([f"{len(remaining_links)} others", "", "", "", peak, drops, *([marks] if has_marks else [])])
     title = f"{summary['protocol']}, {summary['engine']} run of {summary['simulated']:g} s"
     heads = ("flow", *(["protocol"] if several else []), "mean rate [Mb/s]", "in the last tenth [Mb/s]")
+    heads += ("lost [bytes]",) if has_lost else ()
     of_links = (
         "link",
         "capacity [Mb/s]",

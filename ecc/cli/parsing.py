@@ -238,16 +238,22 @@ def settings_of(kind: type[Protocol], settings: Sequence[str], option: str = "--
     from ecc._support.arguments import unknown_key
 
     words: dict[str, Any] = {"true": True, "false": False, "none": None}
-    names = [field.name for field in fields(kind) if field.init]
+    types = {field.name: field.type for field in fields(kind) if field.init}
     values: dict[str, Any] = {}
     for setting in settings:
         key, sign, text = setting.partition("=")
         if not sign or not key:
             raise ValueError(f"{option} must be NAME=VALUE, got {setting!r}")
-        if key not in names:
-            raise ValueError(unknown_key(option, key, names))
-        values[key] = words[text.lower()] if text.lower() in words else number_or_text(text)
+        if key not in types:
+            raise ValueError(unknown_key(option, key, list(types)))
+        is_word = text.lower() in words and not _is_text(types[key], text)
+        values[key] = words[text.lower()] if is_word else number_or_text(text)
     return values
+
+
+def _is_text(kind: Any, text: str) -> bool:
+    """Whether a parameter with this annotation takes the text itself, such as `restart`, whose choices have "none"."""
+    return kind in (str, "str") or repr(text) in str(kind).replace('"', "'")
 
 
 def dumbbell_or_chain(rtts: Sequence[str], capacities: Sequence[str]) -> Network:

@@ -194,7 +194,7 @@ def simulate(
 
 def _print_summary(run: Trajectory, summary: dict[str, Any], files: dict[str, list[Path]]) -> None:
     """Print the tables and notes of a run, and the files that were written."""
-    if run.data.sizes["time"]:
+    if len(run.values("time")):
         print_items(*summary_tables(summary))
     for note in run.notes:
         print(f"note: {note}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import floor, isfinite, log10, prod
 from pathlib import Path
@@ -50,10 +51,10 @@ from ecc.cli.parsing import (
 from ecc.cli.work import begin_work, end_work, show_resumed, started_workers
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
 
-    from ecc.batch.sweeps import ScenarioRuns, SweepError, SweepInterrupted
+    from ecc.batch.sweeps import EarlyEnd, ScenarioRuns
+    from ecc.batch.table import SweepTable
 
 __all__ = ["DEFAULT_METRICS", "axis_of", "part_of_sweep", "sweep"]
 
@@ -224,30 +225,30 @@ def sweep(
         return 0
     if merge:
         _merge_stores(store, merge)
-    dataset, end = _run_grid(grid, engine, jobs, cluster, store)
-    is_interrupted = isinstance(end, SweepInterrupted)
-    if is_interrupted:
+    results, end = _run_grid(grid, engine, jobs, cluster, store)
+    is_interrupted = end is not None and end.kind is SweepInterrupted
+    if end is not None and is_interrupted:
         hint = "the same command resumes there" if store else "without --store FILE a later call begins anew"
-        complain(f"{end}; {hint}")
+        complain(f"{end.message}; {hint}")
     elif end is not None:
-        complain(f"{end}; the other results:")
-    if unused_seed(dataset) and not is_interrupted:
+        complain(f"{end.message}; the other results:")
+    if unused_seed(results) and not is_interrupted:
         complain(
             "note: runs with different seeds have the same metrics: nothing in this scenario draws random numbers, or"
             " it does not change these metrics"
         )
-    dataset, notes = _without_checks(dataset, chosen)
+    results, notes = _without_checks(results, chosen)
     for note in notes:
         complain(f"note: {note}")
-    dataset = _titled_dataset(dataset, title or f"{scenario.name}, {engine} runs", labels, notes)
-    written = None if out is None else _write_table(out, grid, dataset, end)
-    rows = _rows_to_print(grid, dataset, end) if average is None else _means_to_print(dataset, average)
+    results = _titled(results, title or f"{scenario.name}, {engine} runs", labels, notes)
+    written = None if out is None else _write_table(out, grid, results.dataset(), end is not None, is_interrupted)
+    rows = _rows_to_print(grid, results, end is not None) if average is None else _means_to_print(results, average)
     if json:
-        print_json(rows.to_dict("records"))
+        print_json(rows)
     elif average is None:
-        _print_rows(dataset, rows)
+        _print_rows(results, rows)
     else:
-        _print_means(dataset, rows, average)
+        _print_means(results, rows, average)
     if written is not None:
         if written.error:
             complain(str(written.error))
@@ -277,6 +278,13 @@ class _Grid(NamedTuple):
     n_runs: int
     part: tuple[int, int] | None
     """K and N of a call that makes every N-th run from the K-th on; None: all runs."""
+
+
+class _Column(NamedTuple):
+    """The unit of a column, in bit/s, bytes or s, and its title."""
+
+    unit: float
+    title: str
 
 
 class _WrittenTable(NamedTuple):
@@ -423,12 +431,9 @@ def _merge_stores(store: Path | None, others: Sequence[Path]) -> None:
 
 def _run_grid(
     grid: _Grid, engine: Engine, jobs: int, cluster: str | None, store: Path | None
-) -> tuple[xr.Dataset, SweepError | SweepInterrupted | None]:
+) -> tuple[SweepTable, EarlyEnd | None]:
     """Return the metrics of the runs, and the error or interruption that ended the sweep early."""
-    from ecc.batch.sweeps import SweepError, SweepInterrupted
-    from ecc.batch.sweeps import sweep as over
-
-    end: SweepError | SweepInterrupted | None = None
+    from ecc.batch.sweeps import swept
 
     def report_progress(done: int, count: int) -> None:
         show_resumed(done, count, "point", Path(store or ""))
@@ -442,132 +447,124 @@ def _run_grid(
                 end_work()
             bar.update(task, completed=share)
 
-        try:
-            dataset = over(grid.runs, grid.axes, workers, store, show, report_progress, grid.part, grid.zipped)
-        except (SweepError, SweepInterrupted) as error:
-            end, dataset = error, error.dataset
+        outcome = swept(grid.runs, grid.axes, workers, store, show, report_progress, grid.part, grid.zipped)
         end_work()
-    return dataset, end
+    return outcome
 
 
-def _rows_to_print(grid: _Grid, dataset: xr.Dataset, end: BaseException | None) -> pd.DataFrame:
+def _rows_to_print(grid: _Grid, results: SweepTable, is_partial: bool) -> list[dict[str, Any]]:
     """Return one row for each run of this call's part that was made, with a column `error` if one failed."""
-    rows = dataset.to_dataframe().reset_index()[[*grid.axes, *grid.zipped, *dataset]]
+    rows = list(results.rows())
     if grid.part is not None:
-        rows = rows.iloc[grid.part[0] - 1 :: grid.part[1]]
-    if end is not None:  # its message reports the number of runs that were not made
-        rows = rows[rows["error"] != "not run"]
-        rows = rows if rows["error"].any() else rows.drop(columns="error")
+        rows = rows[grid.part[0] - 1 :: grid.part[1]]
+    if is_partial:  # a message reports the number of runs that were not made
+        rows = [row for row in rows if row["error"] != "not run"]
+        if not any(row["error"] for row in rows):
+            rows = [{name: value for name, value in row.items() if name != "error"} for row in rows]
     return rows
 
 
-def _write_table(out: Path, grid: _Grid, dataset: xr.Dataset, end: BaseException | None) -> _WrittenTable:
+def _write_table(out: Path, grid: _Grid, dataset: xr.Dataset, is_partial: bool, is_interrupted: bool) -> _WrittenTable:
     """Write the table, of a sweep that ended early under another name; a complete one replaces a partial one."""
-    from ecc.batch.sweeps import SweepInterrupted
-
     partial = out.with_suffix(f".partial{out.suffix}")
-    path = out if end is None else partial if isinstance(end, SweepInterrupted) else partial_path(out)
+    path = partial if is_interrupted else partial_path(out) if is_partial else out
     error = error_of_writing(TABLE_WRITERS[path.suffix], dataset, path)
-    is_replaced = end is None and grid.part is None and error is None and partial.exists()
+    is_replaced = not is_partial and grid.part is None and error is None and partial.exists()
     if is_replaced:
         partial.unlink()
     return _WrittenTable(path, error, partial if is_replaced else None)
 
 
-def _without_checks(dataset: xr.Dataset, chosen: Container[str]) -> tuple[xr.Dataset, list[str]]:
-    """Return the dataset without the metrics that only notes need, and the notes.
+def _without_checks(results: SweepTable, chosen: Container[str]) -> tuple[SweepTable, list[str]]:
+    """Return the table without the metrics that only notes need, and the notes.
 
     The number of unfinished flows remains if there are any.
     """
-    notes = []
-    if "unfinished" in dataset and "unfinished" not in chosen and (counts := dataset["unfinished"]).any():
-        affected, known = int((counts > 0).sum()), int(counts.notnull().sum())
+    import numpy as np
+
+    notes, numbers = [], results.numbers()
+    counts = numbers.get("unfinished")
+    if counts is not None and "unfinished" not in chosen and (counts > 0).any():
+        affected, known = int((counts > 0).sum()), int(np.isfinite(counts).sum())
         notes.append(
-            f"flows of finite size did not finish in {affected} of {known} runs (up to {int(counts.max())} of them); "
-            "completion times and slowdowns leave them out"
+            f"flows of finite size did not finish in {affected} of {known} runs (up to {np.nanmax(counts):.0f} of "
+            "them); completion times and slowdowns leave them out"
         )
-    elif "unfinished" in dataset and "unfinished" not in chosen:
-        dataset = dataset.drop_vars("unfinished")
-    if "active_share" in dataset and (idle := int((dataset["active_share"] == 0.0).sum())):
-        known = int(dataset["active_share"].notnull().sum())
+    elif counts is not None and "unfinished" not in chosen:
+        results = results.without(["unfinished"])
+    shares = numbers.get("active_share")
+    if shares is not None and (idle := int((shares == 0.0).sum())):
         notes.append(
-            f"no flow is active in the time of the metrics, by default the last half, in {idle} of {known} runs; "
-            "--between BEGIN:END selects another"
+            "no flow is active in the time of the metrics, by default the last half, in "
+            f"{idle} of {int(np.isfinite(shares).sum())} runs; --between BEGIN:END selects another"
         )
-    return dataset.drop_vars([name for name in ["active_share"] if name in dataset and name not in chosen]), notes
+    return results.without([name for name in ["active_share"] if name not in chosen]), notes
 
 
-def _titled_dataset(dataset: xr.Dataset, title: str, labels: Mapping[str, str], notes: Sequence[str]) -> xr.Dataset:
-    """Return the dataset with its title and notes, and with the titles and units of metrics and axes as attributes."""
+def _titled(results: SweepTable, title: str, labels: Mapping[str, str], notes: Sequence[str]) -> SweepTable:
+    """Return the table with its title and notes, and with the titles and units of metrics and axes as attributes."""
     from ecc.results.metrics import METRICS
 
-    named = dataset.assign_attrs(title=title, **({"notes": "; ".join(notes)} if notes else {}))
-    for name in map(str, named.data_vars):
+    attributes = {"": {"title": title, **({"notes": "; ".join(notes)} if notes else {})}}
+    for name in results.variables:
         metric, _, arguments = name.partition(":")
         if metric in METRICS:
             kind = METRICS[metric].kind
             long_name = METRICS[metric].title + (f" ({arguments})" if arguments else "")
-            named[name] = named[name].assign_attrs(long_name=long_name, **({"units": kind} if kind else {}))
+            attributes[name] = {"long_name": long_name, **({"units": kind} if kind else {})}
     for name, text in labels.items():
-        if name in named.variables:
-            named[name] = named[name].assign_attrs(long_name=text)
-    return named
+        if name in results.variables or name in results.coordinates:
+            attributes[name] = {**attributes.get(name, {}), "long_name": text}
+    return replace(results, attributes=attributes)
 
 
-def _columns(dataset: xr.Dataset, rows: pd.DataFrame) -> tuple[list[str], dict[str, float]]:
-    """Return the titles of columns, and the unit of each in bit/s, bytes or s: the one that suits its values."""
-    titles, scales = [], {}
-    for name in rows:
-        attributes = dataset[name].attrs if name in dataset.variables else {}
-        factor, title = in_unit(attributes, str(name), rows[name])
-        titles.append(title)
-        scales[name] = factor
-    return titles, scales
+def _columns(results: SweepTable, rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, _Column]:
+    """Return the title of each column, and its unit in bit/s, bytes or s: the one that suits its values."""
+    return {
+        name: _Column(*in_unit(results.attributes.get(name, {}), name, [row[name] for row in rows])) for name in names
+    }
 
 
-def _print_rows(dataset: xr.Dataset, rows: pd.DataFrame) -> None:
+def _print_rows(results: SweepTable, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows under the settings and the titles of metrics; print nothing without rows."""
-    titles, scales = _columns(dataset, rows)
-    cells = [
-        [value_text(v) if isinstance(v, str) else f"{v / scales[name]:.6g}" for name, v in zip(rows, row, strict=True)]
-        for row in rows.itertuples(index=False)
-    ]
-    if cells:
-        print_items(table_of(dataset.attrs["title"], titles, cells))
+    if not rows:
+        return
+    columns = _columns(results, rows, rows[0])
+    cells = [[_cell(row[name], column.unit) for name, column in columns.items()] for row in rows]
+    print_items(table_of(results.attributes[""]["title"], [column.title for column in columns.values()], cells))
 
 
-def _means_to_print(dataset: xr.Dataset, average: str) -> pd.DataFrame:
+def _cell(value: Any, unit: float) -> str:
+    return value_text(value) if isinstance(value, str) else f"{value / unit:.6g}"
+
+
+def _means_to_print(results: SweepTable, average: str) -> list[dict[str, Any]]:
     """Return one row for each point without the averaged axis: means, half-widths of intervals, and number of runs."""
-    import pandas as pd
+    import numpy as np
 
-    from ecc.batch.sweeps import sweep_means
-
-    means = sweep_means(dataset, average)
-    metrics = [name for name in means.data_vars if f"{name}_interval" in means]
-    counts = dataset[metrics].to_array().notnull().any("variable").sum(average)
-    table = means.assign({RUNS: counts})
-    if not table.dims:
-        return pd.DataFrame([{str(name): float(table[name]) for name in table.data_vars}]).astype({RUNS: int})
-    rows = table.to_dataframe().reset_index()[[*table.coords, RUNS, *means]]
-    return rows[rows[RUNS] > 0]
+    means = results.means(average)
+    known = [~np.isnan(values) for values in results.numbers().values()]
+    counts = np.any(known, axis=0).sum(results.axis(average)) if known else np.zeros([*means.shape.values()], int)
+    variables = {RUNS: counts, **means.variables} if means.shape else {**means.variables, RUNS: counts}
+    return [row for row in replace(means, variables=variables).rows() if row[RUNS] > 0 or not means.shape]
 
 
-def _print_means(dataset: xr.Dataset, rows: pd.DataFrame, average: str) -> None:
+def _print_means(results: SweepTable, rows: Sequence[Mapping[str, Any]], average: str) -> None:
     """Print means with the half-widths of their 95 % confidence intervals."""
-    halves = [name for name in rows if str(name).endswith("_interval")]
-    titles, scales = _columns(dataset, rows.drop(columns=halves))
-    cells = [[_mean_text(row, name, scale) for name, scale in scales.items()] for _, row in rows.iterrows()]
-    if cells:
-        values = f"{dataset.sizes[average]} values of {average}"
-        up_to = "" if (rows[RUNS] == dataset.sizes[average]).all() else "up to "
-        title = f"{dataset.attrs['title']}: mean over {up_to}{values}, 95 % interval"
-        print_items(table_of(title, titles, cells))
+    if not rows:
+        return
+    n_values = results.shape[average]
+    columns = _columns(results, rows, [name for name in rows[0] if not name.endswith("_interval")])
+    cells = [[_mean_text(row, name, column.unit) for name, column in columns.items()] for row in rows]
+    up_to = "" if all(row[RUNS] == n_values for row in rows) else "up to "
+    title = f"{results.attributes['']['title']}: mean over {up_to}{n_values} values of {average}, 95 % interval"
+    print_items(table_of(title, [column.title for column in columns.values()], cells))
 
 
-def _mean_text(row: pd.Series, name: str, scale: float) -> str:
+def _mean_text(row: Mapping[str, Any], name: str, unit: float) -> str:
     """A setting, or the mean of a metric with its interval in a unit."""
     if f"{name}_interval" in row:
-        return _with_interval(row[name] / scale, row[f"{name}_interval"] / scale)
+        return _with_interval(row[name] / unit, row[f"{name}_interval"] / unit)
     return value_text(row[name])
 
 

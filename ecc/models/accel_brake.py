@@ -100,7 +100,7 @@ class ABC(windows.WindowProtocol):
         Time over which routers count departures (20 ms, as in the authors' queue for Mahimahi).
     token_limit : float, >= 1
         Maximum number of tokens (5, as in that queue).
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`; with L = 0 each ACK counts for a packet.
 
     Raises

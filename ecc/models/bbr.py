@@ -177,7 +177,7 @@ class BoundedInflight(windows.WindowProtocol):
     quanta : float, >= 0
         Send quanta for which the window has room: 3 for TCP hosts with segmentation offload, 1 for QUIC. 0: hosts send
         packet by packet, as here.
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart, pacing
         See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
         "none": the model of the path stays valid after an idle period.
 
@@ -203,6 +203,7 @@ class BoundedInflight(windows.WindowProtocol):
     dimensions = {"min_rtt_window": TIME, "probe_rtt_interval": TIME, "probe_rtt_duration": TIME}
 
     may_use_prr = False
+    sets_rate = True
     restarts = ("none",)
     slow_start_law = None
     loss_response_law = None
@@ -242,7 +243,7 @@ class BoundedInflight(windows.WindowProtocol):
             "ecn": 0.0,
             "ecn_max_rtt": 0.0,
             "has_selective_acks": float(self.transport != "newreno"),
-            "finds_losses_by_time": float(self.transport == "rack"),
+            "finds_losses_by_time": float(self.transport in ("rack", "quic")),
             **super().params(),
         }
 
@@ -291,7 +292,7 @@ class BBR(BoundedInflight):
         Maximum min_rtt for responses to marks; 0: any.
     loss_threshold, beta, headroom, min_rtt_window, probe_rtt_interval, probe_rtt_duration, quanta
         See `BoundedInflight`.
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart, pacing
         See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
         "none": the model of the path stays valid after an idle period.
 

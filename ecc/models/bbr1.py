@@ -64,7 +64,7 @@ class BBRv1(windows.WindowProtocol):
         Time over which the minimum RTT is taken, and minimum length of ProbeRTT.
     quanta : float, >= 0
         Send quanta added to the window, 3 in Linux; each is a millisecond at the rate, but two packets or more.
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart, pacing
         See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
         "none": the model of the path stays valid after an idle period.
 
@@ -86,6 +86,7 @@ class BBRv1(windows.WindowProtocol):
     dimensions = {"min_rtt_window": TIME, "probe_rtt_duration": TIME}
 
     may_use_prr = False
+    sets_rate = True
     restarts = ("none",)
     slow_start_law = None
     loss_response_law = None
@@ -111,7 +112,7 @@ class BBRv1(windows.WindowProtocol):
 
     def params(self) -> dict[str, float]:
         values = {name: getattr(self, name) for name in ("min_rtt_window", "probe_rtt_duration", "quanta")}
-        by_time = float(self.transport == "rack")
+        by_time = float(self.transport in ("rack", "quic"))
         return {**values, "startup_gain": PACING * HIGH_GAIN, "finds_losses_by_time": by_time, **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------

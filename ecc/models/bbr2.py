@@ -55,7 +55,7 @@ class BBRv2(BoundedInflight):
     ----------
     loss_threshold, beta, headroom, min_rtt_window, probe_rtt_interval, probe_rtt_duration, quanta
         See `BoundedInflight`.
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart, pacing
         See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
         "none": the model of the path stays valid after an idle period.
 

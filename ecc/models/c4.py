@@ -96,7 +96,7 @@ class C4(windows.WindowProtocol):
     ----------
     ecn : bool
         Whether packets can be marked (ECT(1), RFC 9331).
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
         "none": the model of the path stays valid after an idle period.
 
@@ -113,6 +113,7 @@ class C4(windows.WindowProtocol):
     restart: str = "none"
 
     may_use_prr = False
+    sets_rate = True
     restarts = ("none",)
     slow_start_law = None
     loss_response_law = None
@@ -125,7 +126,9 @@ class C4(windows.WindowProtocol):
     reference_loop = ReferenceLoop(100e6, (0.03,) * 2, "ours")
     cycle_loop = ReferenceLoop(100e6, (0.03,) * 2, "ours", buffer=500_000)
     probing_cycle = ProbingCycle(
-        {"nominal rate": ("nominal_rate",), "nominal maximum RTT": ("nominal_max_rtt",)}, (("state", PROBING),)
+        {"nominal rate": ("nominal_rate",), "nominal maximum RTT": ("nominal_max_rtt",)},
+        (("state", PROBING),),
+        spread=0.5,  # a probe that raises the nominal rate by any amount is followed by a push
     )
 
     def __post_init__(self) -> None:

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import SIZE, TIME, QuantityField, as_count, as_delay, default
+from ecc.contract.choices import TRANSPORTS
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.protocol import Protocol
@@ -122,7 +123,7 @@ class Controller(Protocol):
     Header = delivery_rate.Header
 
     def __post_init__(self) -> None:
-        check_choice(self, "transport", ("newreno", "sack", "rack"))
+        check_choice(self, "transport", TRANSPORTS[1:])
         for name in ("min_rto", "initial_rto"):
             object.__setattr__(self, name, as_delay(getattr(self, name), name, positive=True))
         object.__setattr__(self, "receiver_window", as_count(self.receiver_window, "receiver_window"))

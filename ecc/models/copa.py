@@ -88,7 +88,7 @@ class Copa(windows.WindowProtocol):
         "default", "auto" (competitive if other flows fill buffers) or "competitive".
     min_rtt_window : float, s, > 0
         Time over which the minimum RTT B is taken (10 s).
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`.
 
     Raises
@@ -105,6 +105,7 @@ class Copa(windows.WindowProtocol):
     dimensions = {"min_rtt_window": TIME}
 
     may_use_prr = False
+    sets_rate = True
     loss_response_law = None
     relay_delays = RelayDelays(above=0.25)  # the minimum over half an RTT, by a filter of three samples
     reference_loop = ReferenceLoop(48e6, (0.1,) * 2, "ours")

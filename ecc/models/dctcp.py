@@ -60,7 +60,7 @@ class DCTCP(windows.WindowProtocol):
     ----------
     g : float, in (0, 1]
         Weight of a window of data in the averaged share of marks (RFC 8257: 1/16).
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`. The default is recovery by RACK-TLP with proportional rate reduction, as in Linux and
         Windows.
 

@@ -88,7 +88,7 @@ class EDN(windows.WindowProtocol):
         Whether delays have 7 bits each, as in the prototype, or are exact.
     unit : float, s, > 0
         Unit of quantized delays, for example 0.001.
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`.
 
     Raises

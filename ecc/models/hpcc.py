@@ -88,7 +88,7 @@ class HPCC(telemetry.TelemetryProtocol):
         windows to `line_rate` T.
     min_rate : float, bit/s, > 0
         Minimum rate in the form "rate", for example 100 Mb/s.
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`; L has no effect. Lost data is retransmitted, and the next ACK updates W_c. `restart` is
         "none". Windows of application-limited flows grow like all others, up to `line_rate` T, which also limits the
         initial window.

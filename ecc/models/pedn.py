@@ -62,7 +62,7 @@ class PEDN(windows.WindowProtocol):
         Whether counts have 7 bits each, as in the prototype, or are exact.
     slots : int, in [1, 2^20]
         Size of the table at each router, for example 1024.
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`.
 
     Raises

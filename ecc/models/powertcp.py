@@ -132,7 +132,7 @@ class PowerTCP(telemetry.TelemetryProtocol):
         The earlier window that is divided by the power: "packet", the window when the acknowledged packet was sent
         (equation 7), or "rtt", the window that the host stores once an RTT (section 3.3). The form "rate" uses the
         latter.
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`; L has no effect. Lost data is retransmitted, and the next ACK begins a new RTT. `restart`
         is "none". Windows of application-limited flows grow like all others, up to `line_rate` T, which also limits the
         initial window.
@@ -291,7 +291,7 @@ class ThetaPowerTCP(PowerTCP):
     ----------
     gamma, beta, base_rtt, line_rate, target, least_current, form, min_rate
         See `PowerTCP`; in the form "rate" T is limited to the minimum RTT.
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `PowerTCP`.
 
     Raises

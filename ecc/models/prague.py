@@ -111,7 +111,7 @@ class Prague(windows.WindowProtocol):
         Whether windows grow faster after a long time without marks.
     min_rate : float, bit/s, > 0
         Minimum rate, for example 100 kb/s.
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`. The default is recovery by RACK-TLP, as in Linux; its tcp_prague sets the window in
         recoveries itself, without `prr`.
 
@@ -134,6 +134,7 @@ class Prague(windows.WindowProtocol):
     no_equilibrium = windows.GROW_UNTIL_MARKED
     is_paced = True
     may_use_prr = False  # as in Linux: tcp_prague controls the window in recoveries itself
+    sets_rate = True
     reference_loop = ReferenceLoop(
         40e6,
         (0.025,) * 4,

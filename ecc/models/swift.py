@@ -91,7 +91,7 @@ class Swift(windows.WindowProtocol):
         Maximum decrease, as a share of the window, and the decrease at a loss.
     min_cwnd : float, packets, in (0, `fs_min_cwnd`]
         Minimum window.
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`; L has no effect. `restart` is "none" by default: without slow start a small window grows
         by `ai` packets per RTT only.
 
@@ -187,6 +187,7 @@ class Swift(windows.WindowProtocol):
 
     Header = Header
     FlowState = FlowState
+    sets_rate = True
 
     def link_hooks(self) -> dict[str, Hook]:
         return {"on_arrival": link_on_arrival}

@@ -53,7 +53,7 @@ class UTIL(windows.WindowProtocol):
         Measurement interval of routers (VCP: 200 ms).
     sampling : float, s, > 0
         Time between samples of the queue (VCP: 10 ms).
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`.
 
     Raises

@@ -92,7 +92,7 @@ class VCP(windows.WindowProtocol):
         Time between samples of the queue (10 ms).
     opening : str
         "mi" or "slow_start" (EDN sec. 2): growth of a flow until the first report of more than a low load.
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`.
 
     Raises

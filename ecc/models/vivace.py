@@ -79,7 +79,7 @@ FORMS = ("paper", "pcc-uspace")
 
 FIRST_RTT, MIN_PACKETS, IN_FLIGHT = 0.1, 5, 2.0  # s before the first sample; packets of an interval; windows
 GRADIENT_FLOOR, BOUNDARY, BOUNDARY_STEP = 0.01, 0.05, 0.1  # gradient that counts; omega at j = 0, and per j
-FIELDS = ("x", "state", "direction", "confidence", "boundary")  # of a flow in the map per round
+FIELDS = ("x", "state", "direction", "confidence", "boundary")  # state of a flow in the map per round
 USPACE_FIELDS = ("utility", "utility_rate")
 SETTLING, MAX_CYCLE, SAME = 2000, 1000, 1e-9  # rounds before a cycle is sought, its maximum length, relative difference
 USPACE_PAIRS, USPACE_AMPLIFIER, USPACE_BOUNDARY_STEP, USPACE_STEP, USPACE_MEGABIT = 3, 1.2, 0.05, 0.5e6, 2.0**20
@@ -119,7 +119,7 @@ class Vivace(windows.WindowProtocol):
         Minimum rate, for example 0.5 Mb/s.
     form : str
         "paper", or "pcc-uspace" (the authors' program).
-    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, pacing
         See `WindowProtocol`; L has no effect. `restart` is "none": the rate is unchanged by an idle period.
 
     Raises
@@ -142,6 +142,7 @@ class Vivace(windows.WindowProtocol):
     dimensions = {"min_rate": RATE}
 
     may_use_prr = False
+    sets_rate = True
     restarts = ("none",)
     slow_start_law = None
     loss_response_law = None
@@ -346,11 +347,11 @@ class Vivace(windows.WindowProtocol):
         """
         point = self.equilibrium(network)
         n, C, x = network.n_flows, 1e-6 * float(network.capacities[0]), 1e-6 * float(point.rates[0])
-        own, S = self.t * (self.t - 1.0) * x ** (self.t - 2.0), n * x
-        below = np.eye(n) * (1.0 + self.theta * own)
+        curvature, S = self.t * (self.t - 1.0) * x ** (self.t - 2.0), n * x
+        below = np.eye(n) * (1.0 + self.theta * curvature)
         if self.b >= minimum_weight(n, 1e6 * C, self.t):
-            return below, below - self.theta * self.b / C * (np.eye(n) + 1.0)  # of b (g + x/C)
-        losses = self.c * C / S**2 * (np.eye(n) + 1.0 - 2.0 * x / S)  # of c (L + x C/S^2)
+            return below, below - self.theta * self.b / C * (np.eye(n) + 1.0)  # derivative of b (g + x/C)
+        losses = self.c * C / S**2 * (np.eye(n) + 1.0 - 2.0 * x / S)  # derivative of c (L + x C/S^2)
         above = below - self.theta * losses
         return (below if S <= C * (1.0 + 1e-12) else above), above
 

@@ -133,7 +133,7 @@ def axis(title: str, log: bool = False, values: ArrayLike = ()) -> dict[str, Any
     """Return the settings of an axis, linear or logarithmic.
 
     Ticks of a logarithmic axis are plain numbers at 1, 2, 5, or powers of ten if it has many decades or numbers of many
-    digits. If the values on a linear axis are a few integers, there are no ticks between them.
+    digits. If the values on a linear axis are a few integers, only these have ticks.
 
     Parameters
     ----------

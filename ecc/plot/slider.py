@@ -15,7 +15,7 @@ from ecc.plot.look import RATE, SIZE, Units, decoded, figure, lean, unit_for
 
 __all__ = ["slider_figure", "small_multiples_figure"]
 
-_HEADROOM = 1.05  # of an axis above the largest value that any figure shows
+_HEADROOM = 1.05  # end of an axis, relative to the largest value of all figures
 
 
 @check_arguments(gaps=True)

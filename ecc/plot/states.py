@@ -43,7 +43,7 @@ def states_figure(
     Raises
     ------
     ValueError
-        If there are no panels, or if states or a series have another length than the times.
+        Without panels, or if states or a series have another length than the times.
 
     Examples
     --------

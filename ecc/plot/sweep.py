@@ -68,7 +68,7 @@ def sweep_figure(
     Raises
     ------
     ValueError
-        If there are no panels or not one or two axes, if values have another shape than the axes, or if
+        Without panels, or with other than one or two axes, if values have another shape than the axes, or if
         `half_widths` have a title that no panel has.
 
     Examples

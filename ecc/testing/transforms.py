@@ -22,6 +22,7 @@ from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.parameters import dimensions_of
 from ecc.contract.protocol import Protocol
 from ecc.network import impairments
+from ecc.network.applications import Application
 from ecc.network.network import Flow, Link, Pause
 from ecc.queues import DropTail
 from ecc.results.trajectory import Trajectory
@@ -77,9 +78,11 @@ DIMENSIONS: Mapping[type, Mapping[str, Any]] = {
         "packet_size": SIZE,
     },
     impairments.RandomLoss: {},
+    impairments.BurstLoss: {},
     impairments.DelaySpikes: {"delay": TIME, "between": TIME},
     impairments.Jitter: {"delay": TIME},
     impairments.CapacitySchedule: {"times": TIME, "capacities": RATE},
+    impairments.DelaySchedule: {"times": TIME, "delays": TIME},
     impairments.Shaper: {"rate": RATE, "burst": SIZE},
     impairments.DeliveryTrace: {"times": TIME, "opportunity": SIZE},
     impairments.Aggregation: {"wait": TIME, "max_size": SIZE},
@@ -515,7 +518,7 @@ def start_later(scenario: Scenario, delay: Quantity) -> Transformed:
     def postponed(impairment: Any) -> Any:
         if isinstance(impairment, impairments.DeliveryTrace):
             raise ValueError("impairments must have no DeliveryTrace to start later, got one: it begins with the run")
-        if isinstance(impairment, impairments.CapacitySchedule):
+        if isinstance(impairment, impairments.CapacitySchedule | impairments.DelaySchedule):
             return replace(impairment, times=[time + wait for time in impairment.times])
         return impairment
 
@@ -616,7 +619,7 @@ def _relabeled(
 
 def _scaled_scenario(scenario: Scenario, size: float, time: float) -> Transformed:
     def value(unscaled: Any, dimension: Any, name: str) -> Any:
-        if unscaled is None or dimension is None:
+        if unscaled is None or dimension is None or isinstance(unscaled, str):  # a law by its name
             return unscaled
         if isinstance(dimension, tuple):
             return tuple(value(item, of_item, name) for item, of_item in zip(unscaled, dimension, strict=True))
@@ -632,6 +635,9 @@ def _scaled_scenario(scenario: Scenario, size: float, time: float) -> Transforme
     def scaled(item: Any) -> Any:
         if isinstance(item, Tmix):
             raise ValueError("workload must have no Tmix to be scaled, got one: its vectors have sizes and times")
+        if isinstance(item, Flow) and isinstance(item.writes, Application):
+            kind = type(item.writes).__name__
+            raise ValueError(f"writes must be periodic to be scaled, got {kind}: it draws whole bytes")
         dimensions = dict(DIMENSIONS[type(item)])
         if isinstance(item, Flow) and not isinstance(item.writes, tuple):
             dimensions["writes"] = RATE

@@ -117,7 +117,12 @@ def test_no_result_of_the_library_shows_itself_without_units():
             kind = getattr(module, name)
             if isinstance(kind, type) and hasattr(kind, "__dataclass_fields__") and name != "Theorem":
                 assert hasattr(kind, "_repr_html_"), name
-                assert issubclass(kind, Displayed) or name in ("DelaySystem", "SampledSystem", "LinearSystem"), name
+                assert issubclass(kind, Displayed) or name in (
+                    "DelayModel",
+                    "DelaySystem",
+                    "SampledSystem",
+                    "LinearSystem",
+                ), name
 
 
 @pytest.mark.parametrize("count", [0, 7, 8, 2050])

@@ -35,7 +35,8 @@ def test_every_protocol_is_in_the_suite():
         "ExpressPass",
         "SPERC",
     }  # tests/models/test_timely.py, test_dcqcn.py
-    elsewhere |= {"PowerTCP", "ThetaPowerTCP", "NSCC", "BBR", "BBRv1", "BBRv2", "Prague", "Vivace", "C4"}
+    elsewhere |= {"PowerTCP", "ThetaPowerTCP", "NSCC", "BBR", "BBRv1", "BBRv2", "Prague", "Vivace", "C4", "NADA"}
+    elsewhere |= {"Aurora", "Orca"}  # tests/models/test_policies.py
     assert {type(protocol).__name__ for protocol in suite.PROTOCOLS.values()} == set(all_protocols()) - elsewhere
 
 
@@ -123,6 +124,7 @@ def test_flows_open_alike_in_fluid_and_packets(protocol, packet_size):
     assert sent[0] == pytest.approx(sent[1], abs=least)  # a packet
 
 
+@pytest.mark.slow
 def test_a_clock_of_their_own_does_not_wait_for_acks():
     """Kelly's hosts step every interval, however few packets they send."""
     network = Network.parking_lot(["6 Mb/s", "9 Mb/s"], access_delay=0.4)

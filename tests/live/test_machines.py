@@ -181,6 +181,7 @@ node(scenario, 1, {0: ("b0", a0)}, "a secret of this run alone", wait="2 s", rea
 )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("namespaces")
 def test_a_router_does_not_wait_forever() -> None:
     done = subprocess.run([sys.executable, "-P", "-c", ALONE], capture_output=True, text=True, timeout=HANG)

@@ -92,7 +92,15 @@ def test_tokens_mark_the_share_of_packets(wait, share):
 def test_a_host_by_hand():
     p, flow = ABC().namespace(), ABC.FlowState()
     env = SimpleNamespace(
-        packet_size=S, window=10.0 * S, acked=S, recovering=0, recovered=0, ece=0, limited_by=1, in_flight=9 * S
+        transport=0,
+        packet_size=S,
+        window=10.0 * S,
+        acked=S,
+        recovering=0,
+        recovered=0,
+        ece=0,
+        limited_by=1,
+        in_flight=9 * S,
     )
     accel_brake.on_ack(flow, SimpleNamespace(mark=accel_brake.ACCELERATE), p, env)
     assert env.window == pytest.approx(11.1 * S)

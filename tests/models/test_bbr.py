@@ -90,7 +90,7 @@ def env(**fields):
         "undone": 0,
         "unsent": 1 << 62,
     }
-    return SimpleNamespace(**{**defaults, **fields})
+    return SimpleNamespace(**{"transport": 0, **defaults, **fields})
 
 
 def test_the_interval_of_a_sample_is_the_longer_of_sending_and_acks():

@@ -13,10 +13,12 @@ from ecc.models import Protocol, all_protocols
 from ecc.native import FLOW_ENV, LINK_ENV
 
 ROOT = Path(ecc.__file__).parent
+SHARED = ROOT / "models" / "shared"
 OWN = {cls.__name__: Path(cls.__module__.replace(".", "/")).name for cls in all_protocols(unresponsive=True).values()}
+OWN["Policy"] = "policy"  # with a network of its user
 """Protocol -> the name of its file."""
-STATEMENTS = ("claims", "stability")
-"""Rooms of what is claimed and proven of particular protocols: statements name what they are about."""
+STATEMENTS = ("claims", "stability", "rl")
+"""Rooms of statements on particular protocols, and of environments in which policies act through particular hosts."""
 
 
 @cache
@@ -68,8 +70,8 @@ def test_the_test_sees_names_where_they_are():
 
 
 def test_what_protocols_share_is_used_by_several():
-    """By themselves, or by way of another module that they share."""
-    modules = {path.stem: path for path in (ROOT / "models" / "shared").glob("*.py") if path.name != "__init__.py"}
+    """By themselves, by way of another module that they share, or by a protocol and a general room."""
+    modules = {path.stem: path for path in SHARED.glob("*.py") if path.name != "__init__.py"}
     paths = {**modules, **{own: ROOT / "models" / f"{own}.py" for own in OWN.values()}}
     named = {stem: names(path) for stem, path in paths.items()}
     for module in modules:
@@ -78,6 +80,7 @@ def test_what_protocols_share_is_used_by_several():
             shared = {name for one in reached for name in (one, f"import {one}")}
             found = {stem for stem in named if shared & named[stem]} - users
             users, reached = users | found, found & set(modules)
+        users |= {path.stem for path in general_files() if path.parent != SHARED and f"import {module}" in names(path)}
         assert len(users - set(modules)) > 1, f"{module}.py serves {users}"
 
 

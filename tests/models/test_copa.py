@@ -28,7 +28,7 @@ def env(**fields):
         "now": 1.0,
         "limited_by": 1,
     }
-    return SimpleNamespace(**{**defaults, **fields})
+    return SimpleNamespace(**{"transport": 0, **defaults, **fields})
 
 
 def flow(**fields):

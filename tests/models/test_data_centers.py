@@ -175,6 +175,7 @@ def test_the_names_of_links_change_nothing(case, network):
     assert (two.queue.to_numpy() == one.queue.to_numpy()[:, order]).all()
 
 
+@pytest.mark.slow
 @every_case
 @every_network
 def test_the_twin_runs_the_same_events(case, network):

@@ -30,7 +30,7 @@ def env(**fields):
         "kind": 0,
         "delivered": 0,
     }
-    return SimpleNamespace(**{**defaults, **fields})
+    return SimpleNamespace(**{"transport": 0, **defaults, **fields})
 
 
 def test_bad_parameters_get_one_line():

@@ -42,7 +42,7 @@ def ack(**values):
         "in_flight": 10 * S,
         "window": 10.0 * S,
     }
-    return SimpleNamespace(**given | values)
+    return SimpleNamespace(transport=0, **given | values)
 
 
 # ---- EDN -------------------------------------------------------------------------------------------------------------
@@ -412,7 +412,7 @@ def test_no_equilibrium(protocol):
         (lambda: VCP(opening="fast"), "^opening must be one of 'mi', 'slow_start', got 'fast'$"),
         (lambda: UTIL(gamma=0.0), "^gamma must be > 0"),
         (lambda: EDN(A=0.0), "^A must be > 0"),
-        (lambda: EDN(transport="reno"), "^transport must be one of 'newreno', 'sack', 'rack', got 'reno'$"),
+        (lambda: EDN(transport="reno"), "^transport must be one of 'newreno', 'sack', 'rack', 'quic', got 'reno'$"),
         (lambda: PEDN(B=1.0), r"^B must be >= A \(2 packets\), got 1 packets$"),
     ],
 )

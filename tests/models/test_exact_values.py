@@ -20,9 +20,10 @@ NETWORKS = {
     "parking lot": ecc.Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="21 ms"),
     "data center": ecc.Network.dumbbell("10 Gb/s", ["10 us", "10 us", "12 us"]),
     "equal RTTs": ecc.Network.dumbbell("100 Mb/s", ["30 ms"] * 2),
+    "media": ecc.Network.dumbbell("1 Mb/s", ["50 ms", "50 ms", "80 ms"]),
 }
-SHORT = "data center"
-"""For a protocol that allows no longer RTTs."""
+ONLY = {"data center": ("PatchedTIMELY", "DCQCN"), "media": ("NADA",)}
+"""Networks for protocols that allow no longer RTTs, or no higher rates."""
 S = 1j * np.array([0.3, 2.0, 9.0, 40.0]) + np.array([0.0, 0.1, -0.1, 0.3])
 Z = np.exp(1j * np.array([0.02, 0.3, 1.5, 3.0])) * np.array([1.0, 1.1, 1.05, 1.0])  # powers of smaller ones overflow
 PROTOCOLS = [
@@ -37,7 +38,8 @@ def models(protocol, name, value):
     options = {"clocking": "rate"} if sets_windows(protocol) else {}
     out = {}
     for title, network in NETWORKS.items():
-        if (title == SHORT) is not isinstance(protocol, (ecc.models.PatchedTIMELY, ecc.models.DCQCN)):
+        own = [name for name, names in ONLY.items() if type(protocol).__name__ in names]
+        if (own or [title]) != [title] or (title in ONLY and not own):
             continue
         if title == "equal RTTs" and kind_of_laws(protocol) is not Kind.ROUND_MAP:
             continue
@@ -51,16 +53,16 @@ def models(protocol, name, value):
 
 DEAR = ("RCP", "PIQIRCP", "MKC", "XCP", "MaxNet", "DCQCN", "PatchedTIMELY", "HPCC", "PowerTCP", "ABC", "Vivace")
 """Protocols of many gains, or of costly equilibria, whose models take seconds together."""
+DEAREST = ("XCP", "MaxNet", "PatchedTIMELY")
+"""Those of them whose models take half a minute and more."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, id=kind.__name__, marks=[pytest.mark.slow] if kind.__name__ in DEAR else [])
-        for kind in PROTOCOLS
-    ],
-)
+def marks(kind):
+    found = [pytest.mark.slow] if kind.__name__ in DEAR else []
+    return [*found, pytest.mark.extensive] if kind.__name__ in DEAREST else found
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.__name__, marks=marks(kind)) for kind in PROTOCOLS])
 def test_models_are_continuous_where_a_parameter_is_a_round_number(kind):
     protocol, compared = kind(), 0
     for name in parameter_names(protocol):

@@ -18,7 +18,7 @@ PAPER = HPCC(base_rtt=T, line_rate=4 * C, w_ai=100, initial=125)
 
 def env(**fields):
     defaults = {"now": 1.0, "window": 0.0, "rate": 0.0, "packet_size": 1000, "delivered": 0, "in_flight": 0}
-    return SimpleNamespace(**{**defaults, **fields})
+    return SimpleNamespace(**{"transport": 0, **defaults, **fields})
 
 
 def telemetry(*links):

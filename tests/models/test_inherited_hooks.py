@@ -98,6 +98,7 @@ def test_each_state_that_a_subclass_replaces_changes_its_hooks_or_is_refused(nam
             assert_changed_or_refused(protocol, derived(protocol, states=states), f"state {state}")
 
 
+@pytest.mark.slow
 def test_one_changed_line_of_dctcp_changes_packets_of_both_engines():
     def digest(protocol, engine):
         scenario = ecc.Scenario(LINK, {"flows": protocol, "links": MARKING}, 0.4)
@@ -118,6 +119,7 @@ def test_one_changed_line_of_dctcp_halves_the_window_at_each_mark():
     assert falls[Halving] == pytest.approx(0.5, abs=0.02) and falls[DCTCP] > 0.6
 
 
+@pytest.mark.slow
 def test_a_law_with_fewer_arguments_is_called_with_those_it_takes():
     three_quarters = derived(NewReno(), loss_response_law=staticmethod(lambda w: 0.75 * w))
     reference = derived(NewReno(), loss_response_law=staticmethod(lambda w, s: 0.75 * w))

@@ -127,6 +127,7 @@ def test_linear_model_follows_the_laws_in_time():
     assert start[:, [0, 2, 3]] == pytest.approx(moved, abs=1e-5 * np.abs(moved).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 2, 5, 12])
 def test_johari_tan(steps):
     """kappa (p + y p') = 2 sin(pi/(2(2D + 1))), D = steps - 1, for equal RTTs of one link."""

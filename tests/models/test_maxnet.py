@@ -248,7 +248,10 @@ def test_transfers_complete_in_spite_of_losses():
         (lambda: MaxNet(form="linux"), "form must be one of 'maxnet', 'thesis', got 'linux'"),
         (lambda: MaxNet(price_scale=-1.0), "price_scale must be > 0, got -1.0"),
         (lambda: MaxNet(segment=0), "segment must be >= 1 bytes, got 0"),
-        (lambda: MaxNet(transport="tcp"), "transport must be one of None, 'newreno', 'sack', 'rack', got 'tcp'"),
+        (
+            lambda: MaxNet(transport="tcp"),
+            "transport must be one of None, 'newreno', 'sack', 'rack', 'quic', got 'tcp'",
+        ),
         (lambda: MaxNet(min_rto=0.0), "min_rto must be > 0 s, got 0.0"),
     ],
 )

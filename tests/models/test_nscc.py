@@ -28,6 +28,7 @@ class Played:
         self.protocol = NSCC(**given)
         self.hooks, self.p, self.flow = self.protocol.flow_hooks(), self.protocol.namespace(), NSCC.FlowState()
         self.env = SimpleNamespace(
+            transport=0,
             now=1.0,
             window=0.0,
             packet_size=S,

@@ -11,6 +11,7 @@ from ecc.models import (
     FAST,
     HPCC,
     MKC,
+    NADA,
     NSCC,
     PIQIRCP,
     QIRCP,
@@ -61,6 +62,7 @@ SMALL = {
         p_max=0.1,
     ),
     ExpressPass: ExpressPass("1 Gb/s"),  # credits of 52 Mb/s
+    NADA: NADA(max_rate="20 Mb/s"),
     PatchedTIMELY: PatchedTIMELY(beta=0.08, delta=1e5, low=0.12, high=0.5, interval=0.05),
 }
 WINDOWS = [

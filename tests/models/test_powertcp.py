@@ -23,7 +23,7 @@ class Played:
         arrays = {name: [0.0] * hops for name in ("queue", "sent", "time")} if hops else {}
         self.flow = protocol.FlowState(**arrays)
         self.env = SimpleNamespace(
-            now=0.0, rtt=0.0, min_rtt=T, window=0.0, rate=0.0, packet_size=1000, delivered=0, in_flight=0
+            transport=0, now=0.0, rtt=0.0, min_rtt=T, window=0.0, rate=0.0, packet_size=1000, delivered=0, in_flight=0
         )
         self.hooks["on_start"](self.flow, None, self.p, self.env)
 

@@ -33,7 +33,7 @@ def env(**fields):
         "now": 1.0,
         "limited_by": 2,
     }
-    return SimpleNamespace(**{**defaults, **fields})
+    return SimpleNamespace(**{"transport": 0, **defaults, **fields})
 
 
 def avoiding(**fields):

@@ -55,11 +55,8 @@ def run(hosts: Any, discipline: Protocol, duration: float = 4.0, **options: Any)
     return simulate(given, sample=0.1, **options)
 
 
-@pytest.mark.parametrize(
-    "host",
-    [NewReno(transport="sack", ecn=True), *(pytest.param(host, marks=pytest.mark.slow) for host in HOSTS)],
-    ids=str,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("host", [NewReno(transport="sack", ecn=True), *HOSTS], ids=str)
 @pytest.mark.parametrize("cls", all_disciplines().values(), ids=lambda cls: cls.__name__)
 def test_every_host_over_every_discipline(cls, host):
     """The engines agree event by event, all flows deliver, and only hosts with ECN are marked."""

@@ -31,6 +31,7 @@ def test_strict_priority_gives_the_first_class_all_that_it_wants():
     assert found.class_queue.sum("class").values == pytest.approx(found.queue[:, 0].values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["c", "python"])
 @pytest.mark.parametrize(
     "discipline",

@@ -34,7 +34,7 @@ def env(**fields):
         "now": 10.0,
         "delivered": 0,
     }
-    return SimpleNamespace(**{**defaults, **fields})
+    return SimpleNamespace(**{"transport": 0, **defaults, **fields})
 
 
 def after(host, flow, kind, **shown):

@@ -57,7 +57,9 @@ def played(losses=(), slope=0.1, until=1.0, packet=1000, rtt=0.2, completed=None
     flow = vivace.FlowState(
         **{name: list(value) if isinstance(value, tuple) else value for name, value in vars(vivace.FlowState()).items()}
     )
-    env = SimpleNamespace(packet_size=packet, in_flight=0, window=1e9, kind=0, min_rtt=0.2, undone=0, recovering=0)
+    env = SimpleNamespace(
+        transport=0, packet_size=packet, in_flight=0, window=1e9, kind=0, min_rtt=0.2, undone=0, recovering=0
+    )
     env.unsent, events, received = 2**62, [], 0
     for k in range(round((until + 1.0) / 0.1)):
         now = 0.1 * k

@@ -386,6 +386,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("start", ["empty", "equilibrium"])
 def test_packets_settle_at_the_equilibrium(name, start):

@@ -250,6 +250,7 @@ def test_the_check_of_units_finds_a_wrong_one():
     assert [(name, drawn[1]) for _, name, _, drawn in misnamed(alone)] == [("queue, link 0", "bytes")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.0, 3.0, 7e3, 2e6, 5e9])
 @pytest.mark.parametrize("queue", [0.0, 12.0, 4e3, 6e6, 8e9])
 def test_axes_name_the_unit_in_which_runs_of_any_size_are_drawn(rate, queue):

@@ -104,6 +104,7 @@ _BBR = [
     *_of("shared.bbr_fluid", TIME, "MS", "EDGE", "WAIT", "SPREAD"),
 ]
 CONSTANTS = {
+    "Aurora": _of("policy", TIME, "FIRST_RTT"),  # its first rate is an initial window per 0.1 s
     "BBR": _BBR,  # waits of 2 to 3 s between probes, quanta of 1 ms and at most 64 KiB (draft-ietf-ccwg-bbr)
     "BBRv1": [
         *_of("bbr1", TIME, "QUANTUM_TIME", "AGGREGATION_TIME"),
@@ -122,6 +123,7 @@ CONSTANTS = {
         *_of("nscc", TIME, "REFERENCE_RTT", "FAST"),
     ],
     "PIQIRCP": _of("piqi_rcp:PIQIRCP", SIZE, "opening_size"),  # a probe of 40 bytes opens a connection
+    "Policy": _of("policy", TIME, "FIRST_RTT"),
     "Prague": [*_of("prague", RATE, "GROWTH_RATE"), *_of("prague", TIME, "GROWTH_TIME")],  # tcp_prague.c
     "QIRCP": _of("qi_rcp:QIRCP", SIZE, "opening_size"),
     "RCP": _of("rcp:RCP", SIZE, "opening_size"),
@@ -137,11 +139,13 @@ NO_FLUID = ("C4", "ConstantRate", "ExpressPass", "SPERC", "Trimming", "Vivace")
 """Protocols and disciplines that have packets only."""
 
 ROUNDED = "gaps between packets are rounded to whole picoseconds, and the loop amplifies the difference"
+SECONDS = "a feature of its network is the length of an interval in seconds"
 DELAYED = "the second link delays packets by some picoseconds, and the loop amplifies the difference"
 EXCEPTIONS = {
     ("packet", "times"): {
         "DCQCN": ROUNDED,
         "HPCC": ROUNDED,
+        "Orca": SECONDS,
         "Vivace": "the utility is a power of the rate in Mb/s, and the first RTT is taken to be 0.1 s",
     },
     ("packet", "sizes"): {"Vivace": "the utility is a power of the rate in Mb/s"},
@@ -153,12 +157,15 @@ EXCEPTIONS = {
         "Vivace": "sums of products of times are rounded differently, and the loop amplifies the difference",
     },
     ("packet", "links in series"): {
+        "Aurora": DELAYED,
         "HPCC": DELAYED,
         "Kelly": "prices of links add up, and that of an unloaded link is y/C",
         "PowerTCP": "Algorithm 1 counts no time if no link reports a power above 0, which the second link always does",
+        "Policy": DELAYED,
         "Vivace": DELAYED,
         "XCP": "a router grants nothing before it has counted packets for an interval, and the second one counts later",
     },
+    ("fluid", "times"): {"Orca": SECONDS},
     ("fluid", "links in series"): {
         "AVQ": "a delay that differs by 10 us changes which of the windows jump next, and the rates by 6 %",
         "PowerTCP": "Algorithm 1 counts no time if no link reports a power above 0, which the second link always does",

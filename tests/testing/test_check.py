@@ -43,6 +43,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_by_the_property_that_it_violates(fault):
     protocol, name, message = FAULTS[fault]

@@ -59,6 +59,7 @@ def scale_constants(monkeypatch, name, transformed):
         monkeypatch.setattr(constant.owner, constant.name, type(value)(scaled))
 
 
+@pytest.mark.slow
 @cases
 def test_results_are_the_same_to_the_last_bit(engine, name, monkeypatch):
     original = scenario(name)
