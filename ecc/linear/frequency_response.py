@@ -176,7 +176,10 @@ def _settled_by_reach(pair: Pair, level: float) -> float:
     """Return the same if absolute values are too coarse for the neutral part, which must be equal in both systems."""
     radius = max(pair.low.bound(0.0), pair.high.bound(0.0))
     if not isfinite(radius) or pair.weight != 1.0 or np.any(pair.change.slope):
-        raise ConvergenceError("the neutral part does not let the open loop fall off", None)
+        raise ConvergenceError(
+            "margins need a loop gain that falls to 0 at high frequencies: the neutral part of the loop prevents it",
+            None,
+        )
     return float(radius / -np.expm1(-log1p(level) / (2 * pair.low.size)) * (1.0 + 1e-6))
 
 

@@ -50,6 +50,7 @@ _OVERSAMPLING = 0.5  # rad of the fastest oscillation in a piece of the first me
 MAX_NODES = 1 << 18
 # Speed of a root that crosses, relative to frequency and gain: rounding may decide the direction of slower roots.
 _MIN_SPEED = 1e-7
+_ROUNDING = 1e-12  # relative to the terms of a real function: smaller values may be rounding errors
 _MAX_EXCHANGED = 2  # maximum number of differing rows or columns for which the difference is computed row by row
 
 
@@ -270,10 +271,13 @@ def isolate(
     by = np.argsort(omega)
     omega = omega[by]
     value, slope, size = (x[by] for x in form(*(np.concatenate(x) for x in zip(*parts, strict=True))))
-    if np.all(np.abs(value) <= 1e-12 * size):
-        raise ConvergenceError("the roots lie on the boundary for every gain", None)
-    low = np.stack([omega[:-1], value[:-1], slope[:-1], size[:-1]])
-    high = np.stack([omega[1:], value[1:], slope[1:], size[1:]])
+    known = np.flatnonzero(np.abs(value) > _ROUNDING * size)
+    if not len(known):
+        raise ConvergenceError("the crossing condition holds at all frequencies", None)
+    mesh = np.stack([omega, value, slope, size])
+    if errors is None:  # next to a zero at 0 or pi, only rounding is left
+        mesh = mesh[:, known[0] : known[-1] + 1 if pair.sampled else None]
+    low, high = mesh[:, :-1], mesh[:, 1:]
     isolated: list[Real] = []
     doubtful: list[Real] = [np.zeros((2, 0))]
     for depth in range(60):

@@ -28,6 +28,7 @@ from ecc.linear.systems import LinearSystem
 __all__ = ["Margins", "margins"]
 
 _FAR = 2e4  # rad of the longest delay, up to which a first crossing is searched
+_ROUNDING = 1e-12  # |L| = 1 up to rounding
 _MAX_RANGE = 1e10  # times the frequency of |L| < 1/4, up to which a first crossing is searched without delays
 
 
@@ -44,10 +45,10 @@ class Margins(Displayed):
     gain_reduction : float
         Largest factor < 1 that puts a root on the boundary; 0 without such a factor.
     phase_margin : float
-        Smallest |angle of -L| for |L| = 1, rad; inf if |L| is never 1.
+        Smallest |angle of -L| for |L| = 1, rad; inf if |L| is never 1. It is pi at frequency 0 if L(0) = 1.
     delay_margin : float
         Smallest additional delay of a loop that puts a root on the boundary, s (DelaySystem) or steps (SampledSystem,
-        as a real number); inf without such a delay.
+        as a real number); inf without such a delay. Delays have no effect at frequency 0.
     modulus_margin : float
         Smallest |1 + L|; <= 1 for continuous systems.
     gain_frequency, reduction_frequency, phase_frequency, delay_frequency, modulus_frequency : float
@@ -224,7 +225,11 @@ def _of_loop(system: LinearSystem) -> Margins | None:
 
 
 def _of_crossings(system: LinearSystem, pair: Pair | BorderedLoop, omega: Real) -> Margins:
-    """Return the margins of a single loop with |L| = 1 at frequencies."""
+    """Return the margins of a single loop with |L| = 1 at frequencies, and possibly at the ends of the axis."""
+    ends = np.array([0.0, pi] if pair.sampled else [0.0])
+    level, _, size = _modulus(*pair.at(ends))
+    at_ends = ends[(np.abs(level) <= _ROUNDING * size) & (size > 0.0)]
+    omega = np.concatenate([at_ends, omega])
     f0, _, f1, _ = pair.at(omega)
     above, below = _gains(pair)
     return _of_points(system, omega, f1 / f0, above, below, _closest(pair, settled_beyond(pair, 0.05)), 1)

@@ -7,7 +7,8 @@ from math import inf, pi
 import numpy as np
 import pytest
 
-from ecc.linear import DelaySystem, SampledSystem, from_control, to_control
+from ecc.errors import ConvergenceError
+from ecc.linear import DelaySystem, SampledSystem, from_control, to_control, transfer_function
 
 control = pytest.importorskip("control")
 
@@ -80,6 +81,42 @@ def test_gain_margin_at_pi():
     assert m.phase_margin == inf
     assert m.delay_margin == inf
     assert m.modulus_margin == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(("lag", "dead_time"), [(10.0, 5.0), (10.0, 0.0), (1.0, 30.0), (1e-6, 3e-7)])
+def test_margins_of_a_lag_with_unit_gain(lag, dead_time):
+    """L = exp(-s tau)/(T s + 1) has |L| = 1 at w = 0 only, where |L| - 1 has a double zero; its angle is -pi at g."""
+    m = transfer_function([1.0], [lag, 1.0], dead_time).loop().margins()
+    assert m.stable
+    assert (m.phase_margin, m.phase_frequency, m.delay_margin) == (pi, 0.0, inf)
+    if dead_time == 0.0:
+        assert m.gain_margin == inf
+    else:
+        w = m.gain_frequency
+        assert w * dead_time + np.arctan(w * lag) == pytest.approx(pi, rel=1e-12)
+        assert m.gain_margin == pytest.approx(np.hypot(1.0, w * lag), rel=1e-12)
+
+
+def test_loop_gain_of_modulus_one_at_the_ends_of_the_axis():
+    """L(0) = -1: a root at 0. Sampled: |L| = 1 at z = 1 or z = -1, and L = 1/z, which has |L| = 1 everywhere."""
+    m = transfer_function([-1.0], [10.0, 1.0], 5.0).loop().margins()
+    assert (m.stable, m.phase_margin, m.phase_frequency) == (False, 0.0, 0.0)
+    for pole, end in ((0.5, 0.0), (-0.5, pi)):
+        m = SampledSystem([pole, -0.5], [0, 3], opened=SampledSystem([pole], [0])).margins()
+        assert (m.phase_margin, m.phase_frequency) == (pytest.approx(pi), end)
+    with pytest.raises(ConvergenceError, match="the crossing condition holds at all frequencies"):
+        SampledSystem([-1.0], [1], opened=SampledSystem([0.0], [0])).margins()
+
+
+def test_angle_that_is_flat_at_zero():
+    """The angle of (s + 1) exp(-s) is -w^3/3 near w = 0, less than rounding on the first pieces of the axis."""
+    loop = transfer_function([0.1, 0.1], [0.01, 0.1, 1.0], 1.0).loop()
+    m = loop.margins()
+    assert m.gain_margin * loop.open_loop(1j * m.gain_frequency) == pytest.approx(-1.0, rel=1e-9)
+    w = np.linspace(0.01, 60.0, 100_001)
+    curve = loop.open_loop(1j * w)
+    crossings = np.flatnonzero((np.diff(np.sign(curve.imag)) != 0) & (curve[1:].real < 0.0))
+    assert m.gain_margin == pytest.approx((-1.0 / curve[crossings].real).min(), rel=1e-3)
 
 
 def test_loop_that_is_not_there():
