@@ -458,6 +458,23 @@ class QuasiPolynomial:
             ctx.prec = before
         return np.array(shared + simple, complex)
 
+    def multiplicity_at_zero(self) -> int:
+        """Return the multiplicity of the root s = 0, which is exact as exp(0) is rational; 0 if it is not a root."""
+        from flint import fmpq, fmpq_poly
+
+        order = 8
+        while True:
+            total = fmpq_poly()
+            for theta, p in self.terms.items():
+                series = [fmpq(1)]
+                for k in range(1, order):
+                    series.append(series[-1] * -theta / k)
+                total += p * fmpq_poly(series)
+            nonzero = next((k for k, c in enumerate(total.coeffs()[:order]) if c), None)
+            if nonzero is not None:
+                return nonzero
+            order *= 2
+
     def roots_beside(self, root: float, multiplicity: int, radius: float) -> Complex | None:
         """Return the other roots in a disk around a real root of known multiplicity, multiple ones repeated.
 

@@ -62,14 +62,17 @@ def _from_line(count: Count, ch: Characteristic) -> Complex:
 class _KnownRoots:
     """Roots known so far, with multiplicities if the counts require them, without the removable ones.
 
-    Floating point does not resolve roots in a disk about a removable root of multiplicity m. Those come from the exact
-    determinant, divided by the m-th power, if this is known.
+    Floating point displaces roots in a disk about a removable root of multiplicity m by more than 1e-9 of its radius.
+    Those come from the exact determinant, divided by the m-th power, if this is known.
     """
 
     def __init__(self, ch: Characteristic, removable: Sequence[float] = ()) -> None:
         self.ch = ch
         self.removable = Counter(removable)
-        self.disks = {root: noise(ch.unit, root, m) for root, m in self.removable.items()}
+        self.disks = {
+            root: max(noise(ch.unit, root, m), (_EPS / 1e-9) ** (1.0 / m) * (ch.unit + abs(root)) if m > 1 else 0.0)
+            for root, m in self.removable.items()
+        }
         near = [self._near(root) for root, m in self.removable.items() if m > 1]
         self.roots: Complex = distinct(ch, np.concatenate([np.zeros(0, complex), *near]))
         self.weights: NDArrayInt = pair_weights(ch, self.roots)

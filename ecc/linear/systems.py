@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -561,7 +562,23 @@ def _rightmost_of(ch: Characteristic, k: int, floors: Sequence[float], removable
             roots = np.array([complex(root) for root, multiplicity in known for _ in range(multiplicity)], complex)
             roots = roots[np.lexsort((-roots.imag, np.abs(roots.imag), -roots.real))]
             return roots_without(roots, removable, ch.unit)[:k]
-    return rightmost(ch, k, starts(ch, k + len(removable)), floors, removable)
+    at_zero = _multiple_zeros(ch) - Counter(removable)[0.0]
+    if at_zero > 1:  # rounding would split the multiple root
+        removable = [*removable, *[0.0] * at_zero]
+    roots = rightmost(ch, k, starts(ch, k + len(removable)), floors, removable)
+    if at_zero > 1:
+        roots = np.concatenate([np.zeros(at_zero, complex), roots])
+        roots = roots[np.lexsort((-roots.imag, np.abs(roots.imag), -roots.real))][:k]
+    return roots
+
+
+def _multiple_zeros(ch: Characteristic) -> int:
+    """Return the multiplicity of the root s = 0 of a system with delays; 0 if it is not known to be a root."""
+    if ch.sampled or ch.longest == 0.0:
+        return 0
+    sizes = np.linalg.svd(ch.evaluate(np.zeros(1, complex))[0][0], compute_uv=False)
+    exact = QuasiPolynomial.of(ch) if sizes[-1] <= 1e-12 * sizes[0] else None
+    return 0 if exact is None else exact.multiplicity_at_zero()
 
 
 def _may_cancel(ch: Characteristic) -> bool:

@@ -310,7 +310,7 @@ def test_bad_input(call, text):
 
 @pytest.mark.slow
 def test_margins_need_a_gain_that_falls_off():
-    with pytest.raises(ConvergenceError, match="does not let the open loop fall off"):
+    with pytest.raises(ConvergenceError, match="margins need a loop gain that falls to 0"):
         transfer_function([2.0, 1.0], [1.0, 2.0], 1.0).loop().margins()
 
 
@@ -367,3 +367,16 @@ def test_three_moving_averages_in_one_loop():
     assert system.certify().unstable == 0
     for s in system.roots(3):
         assert abs(s + (-np.expm1(-0.3 * s) / (0.3 * s)) ** 3) < 1e-10 * abs(s)
+
+
+@pytest.mark.parametrize(("power", "gain"), [(3, 1e-3), (3, 1e-4), (6, 1e-2)])
+def test_poles_next_to_an_artificial_root(power, gain):
+    """s + g K(s), K normalized with mean delay m = h (power + 1)/(power + 2), has a root at -g (1 + g m + O(g^2))."""
+    kernel = distributed_delay(1.5, [0.0] * power + [1.0])
+    root = (transfer_function([1.0], [1.0, 0.0]) * kernel).feedback(gain / float(kernel(0.0).real)).poles(1)[0]
+    mean = 1.5 * (power + 1) / (power + 2)
+    assert root.imag == 0.0
+    assert root.real == pytest.approx(-gain * (1.0 + gain * mean), rel=4 * gain**2)
+    second = 1.5**2 * (power + 1) / (power + 3)
+    residual = root.real + gain * (1.0 - root.real * mean + root.real**2 * second / 2.0)
+    assert abs(residual) < 2 * gain**4

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import lambertw
 
 from ecc.errors import ConvergenceError
-from ecc.linear import DelaySystem, SampledSystem
+from ecc.linear import DelaySystem, SampledSystem, quasi_polynomial
 from ecc.linear.rootfinding import isolated
 
 
@@ -348,3 +348,14 @@ def test_triple_roots_of_a_polynomial_are_exact():
 def test_more_roots_than_can_be_waited_for_are_refused():
     with pytest.raises(ValueError, match="^k must be <= 100,000, got 1000000000$"):
         DelaySystem([-1.0], [1.0]).roots(10**9)
+
+
+def test_multiple_root_at_zero_is_exact():
+    """s - 1 + exp(-s) has a double root at 0, and s^2 - 2 s + 2 - 2 exp(-s) a triple one."""
+    for coefficients, multiplicity in (({0.0: [1, -1], 1.0: [1]}, 2), ({0.0: [1, -2, 2], 1.0: [-2]}, 3)):
+        system = quasi_polynomial(coefficients)
+        roots = system.roots(multiplicity + 2)
+        np.testing.assert_array_equal(roots[:multiplicity], np.zeros(multiplicity))
+        assert np.all(roots[multiplicity:].real < -1.0)
+        assert np.abs(system.characteristic(roots[multiplicity:])).max() < 1e-10
+        assert system.verdict == "unstable"
