@@ -54,8 +54,8 @@ Hopf Interval JointSpectralRadius LeastDecay LimitCycle IsolatedLink Linearizati
 MeasuredBoundary NativeError
 Oscillation OutputBounds Partition PathCover PeriodicOrbit PerturbedRun PolicyLoop PolicyProperty PolicyRegion
 FloquetMultipliers MarkingCycle PolicyCycle PolicyLimit RelayCycle TargetCycle RttMargin RttRatio
-ModelAnalysis SafePerturbation StabilityClassification Search StabilityLimit StableInterval Stats Switched SwitchedLoop
-Finding NotApplicable PropertyError ProtocolReport
+ModelAnalysis SafePerturbation StabilityClassification Search StabilityChart StabilityLimit StableInterval Stats
+Switched SwitchedLoop Finding NotApplicable PropertyError ProtocolReport
 Team Theorem Trace UndecidedError WireFields WorstRttDistribution ecc.results.metrics.Frames""".split()
 """Classes that hold what the library has found."""
 CALLED = (
@@ -272,6 +272,10 @@ def good() -> dict[str, Any]:
         "floquet_multipliers.delays": [1.0],
         "floquet_multipliers.period": 1.0,
         "quasi_polynomial.coefficients": {0.0: [1.0, 0.0], 1.0: [1.0]},
+        "stability_chart.family": lambda a, b: ecc.DelaySystem([-a, -b], [0.0, 1.0]),
+        "stability_chart.ranges": {"a": (0.5, 1.0), "b": (0.5, 2.0)},
+        "stability_chart.resolution": 0.25,
+        "stability_chart.effort": 100,
         "transfer_function.num": [1.0],
         "transfer_function.den": [1.0, 2.0],
         "transfer_function.delay": 0.5,
