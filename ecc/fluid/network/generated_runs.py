@@ -307,7 +307,7 @@ class GeneratedRuns:
             "samples": samples,
             "scratch": _aligned(scratch),
             "out_links": np.empty((n, len(samples), 4, L)),
-            "out_groups": np.zeros((n, len(samples), 4, G)),  # members that fail keep zeros
+            "out_groups": np.empty((n, len(samples), 4, G)),
             "finals": np.empty((n, 4, G)),
             "rates": np.empty((n, recorded, G)),
             "states": np.empty((n, recorded, L)),
@@ -318,6 +318,8 @@ class GeneratedRuns:
         }
         self._run_all(arrays, n)
         completed: NDArray[np.bool_] = arrays["outcome"][:, 0] == _RUN
+        for name in ("out_links", "out_groups", "finals"):
+            arrays[name][~completed] = 0.0  # Not written to the end: any numbers, whose differences may overflow
         series = series_of(self.setup, arrays["out_links"], arrays["out_groups"], arrays["finals"])
         states = {"flow.x": arrays["rates"], "link.R": arrays["states"]}
         stats = {"steps": self.steps, "rejected": 0}
