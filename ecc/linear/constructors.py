@@ -174,7 +174,7 @@ def delay(system: Any, tau: Any) -> DelayModel:
     >>> import control
     >>> plant = delay(control.tf([1], [1, 1]), 2.0)
     >>> plant.feedback(0.5).poles(1)
-    array([-0.54778196+0.84018054j])
+    array([-0.43048904+1.03659208j])
     """
     if isinstance(system, DelayModel):
         model = system
@@ -233,10 +233,10 @@ def distributed_delay(length: float | None, kernel: ArrayLike = (1.0,), rate: fl
     Examples
     --------
     >>> average = distributed_delay(2.0, [0.5])
-    >>> average(0.0), average(1j * np.pi)
-    (array(1.+0.j), array(0.+0.j))
+    >>> bool(abs(average(0.0) - 1.0) < 1e-15), bool(abs(average(1j * np.pi)) < 1e-15)
+    (True, True)
     >>> (transfer_function([1.0], [1.0, 0.0]) * average).feedback(2.0).poles(1)
-    array([-0.47541736+1.26998786j])
+    array([-0.0809175+1.46898834j])
     """
     if length is not None and not length > 0.0:
         raise ValueError(f"length must be > 0 s, got {shown(length)}")

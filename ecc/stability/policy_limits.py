@@ -237,7 +237,7 @@ def policy_cycle(network: DenseNetwork, path: PolicyPath, *, ratio: float = 0.8,
     >>> from ecc.models.shared.actors import orca_actor
     >>> cycle = policy_cycle(orca_actor(), PolicyPath(0.08), steps=1500)
     >>> round(cycle.period, 2), round(cycle.orbit_period, 2)
-    (0.31, 0.31)
+    (0.32, 0.32)
     """
     from scipy.optimize import root
 
