@@ -40,7 +40,7 @@ else:
 class LinkEnv:
     """The environment of the hooks of a link (`ecc/native/core/env.h`).
 
-    They may write `queue_index`, `drop`, `mark`, `trim`, `next_interval`.
+    They may write `queue_index`, `drop`, `mark`, `trim`, `next_interval`, `wait`, `filter`.
     """
 
     now: float
@@ -62,6 +62,8 @@ class LinkEnv:
     mark: int
     trim: int
     next_interval: float
+    wait: float
+    filter: int
 
 
 class FlowEnv:

@@ -209,9 +209,10 @@ class Queues(NamedTuple):
     ----------
     scheduler : str
         Choice of the queue of the next packet: "priority": the first that is not empty; "drr": deficit round
-        robin; "fq": the same, with queues first that were empty (RFC 8290).
+        robin; "fq": the same, with queues first that were empty (RFC 8290); "select": the hook `on_select` writes it
+        into `env.queue_index`, or the time for which the link waits into `env.wait` [s]. It is called without a packet.
     quanta : tuple of int, bytes
-        Bytes that each queue may send in a turn, one entry per queue; unused with "priority".
+        Bytes that each queue may send in a turn, one entry per queue; unused with "priority" and "select".
     drops_longest : bool
         True if a full buffer drops the first packet of the longest queue instead of the arriving packet.
     """

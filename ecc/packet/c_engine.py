@@ -26,7 +26,8 @@ __all__ = ["build_engine", "build_parts", "build_team", "hook_digests", "joints_
 _CACHE_LINE = 64  # bytes
 _OF_PACKETS: dict[str, tuple[str, ...]] = {
     "on_classify": ("queue_index",),
-    "on_arrival": ("drop", "mark", "trim"),
+    "on_arrival": ("drop", "mark", "trim", "filter"),
+    "on_select": ("queue_index", "wait"),
     "on_dequeue": ("drop", "mark"),
     "on_departure": ("mark",),
 }

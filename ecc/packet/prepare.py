@@ -107,6 +107,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     n_changes, changes = _changes(scenario, len(at))
     link_servers, servers, opportunities = _servers(scenario, len(at))
     quanta = _queues(scenario.deployment.links, link_table := _link_table(scenario, at, parts))
+    _check_selection(network, scenario.deployment.links)
 
     link_table["n_changes"], link_table["impairment"], link_table["server"] = n_changes, link_impairments, link_servers
     flow_table = _flow_table(scenario, flows, ack_delays, parts)
@@ -423,6 +424,17 @@ def _queues(protocols: Sequence[Sequence[Protocol]], links: NDArray[np.void]) ->
             row["n_queues"], row["scheduler"] = len(queues.quanta), SCHEDULERS.index(queues.scheduler)
             row["drops_longest"] = queues.drops_longest
     return np.array(quanta, np.int64)
+
+
+def _check_selection(network: Network, protocols: Sequence[Sequence[Protocol]]) -> None:
+    """Refuse disciplines that choose the next packet themselves if links can be paused (S-226)."""
+    if all(link.pause is None for link in network.links):
+        return
+    for link, stack in enumerate(protocols):
+        for protocol in stack:
+            if protocol.queues is not None and protocol.queues.scheduler == "select":
+                name = type(protocol).__name__
+                raise ValueError(f"networks with pause must have no {name}, which selects packets (link {link})")
 
 
 def _links_with_phases(flows: Sequence[Flow], table: NDArray[np.void]) -> list[int]:

@@ -6,6 +6,8 @@ from ecc._support.arguments import check_arguments
 from ecc._support.lazy import no_attribute
 from ecc.contract.protocol import Protocol
 from ecc.queues.avq import AVQ
+from ecc.queues.cake import CAKE
+from ecc.queues.cobalt import COBALT
 from ecc.queues.codel import CoDel
 from ecc.queues.discipline import QueueDiscipline
 from ecc.queues.drop_tail import DropTail
@@ -24,6 +26,8 @@ from ecc.queues.trimming import Trimming
 
 __all__ = [
     "AVQ",
+    "CAKE",
+    "COBALT",
     "DRR",
     "PI",
     "PI2",
@@ -69,7 +73,9 @@ def all_disciplines() -> dict[str, type[Protocol]]:
         PIE,
         PI2,
         CoDel,
+        COBALT,
         FQCoDel,
+        CAKE,
         DualPI2,
         StrictPriority,
         DRR,

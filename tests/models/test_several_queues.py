@@ -13,7 +13,7 @@ from ecc.contract.forms import Queues
 from ecc.models import ConstantRate, NewReno, Protocol
 from ecc.network.network import Flow, Link, Network
 from ecc.packet import simulate
-from ecc.queues import DRR, CoDel, DualPI2, FQCoDel, StrictPriority
+from ecc.queues import CAKE, DRR, CoDel, DualPI2, FQCoDel, StrictPriority
 from ecc.scenario import Scenario
 
 
@@ -35,7 +35,13 @@ def test_strict_priority_gives_the_first_class_all_that_it_wants():
 @pytest.mark.parametrize("engine", ["c", "python"])
 @pytest.mark.parametrize(
     "discipline",
-    [StrictPriority(classes=(0, 1, 2, 0)), DRR(weights=(1, 2)), FQCoDel(n_queues=8, mark=True), DualPI2(mark=True)],
+    [
+        StrictPriority(classes=(0, 1, 2, 0)),
+        DRR(weights=(1, 2)),
+        FQCoDel(n_queues=8, mark=True),
+        CAKE(n_queues=8, tins="besteffort"),
+        DualPI2(mark=True),
+    ],
     ids=lambda discipline: type(discipline).__name__,
 )
 def test_drops_and_marks_of_queues_add_up_to_those_of_their_link(engine, discipline):

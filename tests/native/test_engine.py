@@ -86,6 +86,8 @@ def test_environments_are_read_from_the_header():
         "mark",
         "trim",
         "next_interval",
+        "wait",
+        "filter",
     )
     assert FLOW_ENV.names == (
         "now",
@@ -126,6 +128,7 @@ def test_environments_are_read_from_the_header():
         "on_start",
         "on_classify",
         "on_arrival",
+        "on_select",
         "on_dequeue",
         "on_departure",
         "on_drop",

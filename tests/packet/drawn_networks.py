@@ -118,6 +118,7 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
         env.mark = 1
     if link.arrived % 4 == 0 or env.backlog > 8000:
         env.trim = 1
+    env.filter = link.arrived % 3
     if link.arrived % 7 == 0:
         env.next_interval = 0.004
 
@@ -125,6 +126,11 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
 def link_on_classify(link: Any, header: Any, p: Any, env: Any) -> None:
     link.mix = seen_by_link(link, env) + header.hops
     env.queue_index = (env.flow + env.kind) % 2
+
+
+def link_on_select(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Serve the queue that has had fewer turns, if its packets are known; otherwise wait."""
+    env.wait = 0.001
 
 
 def link_on_dequeue(link: Any, header: Any, p: Any, env: Any) -> None:

@@ -167,7 +167,7 @@ static bool
 are_queues(const ecc_link_t *link, const ecc_config_t *config, int64_t n_quanta)
 {
     bool valid = link->n_queues >= 0 && link->n_queues <= MAX_QUEUES && link->n_queues <= config->n_quanta - n_quanta
-        && link->scheduler >= ECC_SCHEDULER_PRIORITY && link->scheduler <= ECC_SCHEDULER_FQ
+        && link->scheduler >= ECC_SCHEDULER_PRIORITY && link->scheduler <= ECC_SCHEDULER_SELECT
         && (link->scheduler == ECC_SCHEDULER_PRIORITY || link->n_queues > 0);
 
     for (int64_t k = 0; valid && k < link->n_queues; k++) {

@@ -14,7 +14,7 @@ typedef struct {
     int64_t buffer;  /* bytes, -1 unlimited */
     int64_t queue;   /* bytes in the queue of the packet, including the one in service; without a packet, the backlog */
     int64_t backlog; /* bytes in all queues of the link */
-    int64_t queue_index;  /* w: number of the queue of the packet, from 0; on_classify only */
+    int64_t queue_index;  /* w: number of the queue of the packet, from 0; on_classify and on_select only */
     int64_t queue_low;    /* bytes, lowest since the last on_interval */
     int64_t packet_size;  /* bytes */
     int64_t kind;         /* enum ecc_packet_kind */
@@ -28,6 +28,8 @@ typedef struct {
     int64_t mark;         /* w: non-zero marks the packet if it can be; on_arrival, on_dequeue, on_departure only */
     int64_t trim;         /* w: non-zero trims the packet, or drops it if it cannot be; on_arrival only */
     double next_interval; /* w: s until this router's next on_interval, <= 0: never */
+    double wait;          /* w: s until the next on_select, which serves no packet now; <= 0: it serves one */
+    int64_t filter;       /* w: enum ecc_ack_filter, on_arrival only; on_drop: 1 if an ACK filter drops the packet */
 } ecc_link_env_t;
 
 /* The fields that a hook of a flow sees; it may write those marked w. */

@@ -60,6 +60,7 @@
     X(TIMER, "timer must not be NaN s")                                                                               \
     X(CONTROL, "a control packet must have at most 2^30 bytes and a kind from 0 to 2^31 - 1")                         \
     X(QUEUE_INDEX, "queue index must be that of a queue of the link")                                                 \
+    X(SELECTION, "queue index must be that of a queue with a waiting packet")                                         \
     X(INTERVAL, "next interval must not be NaN s")                                                                    \
     X(TIMER_STUCK, "timer must be >= 5e-13 s, or negative for none, after 100 smaller ones in calls of its hook")     \
     X(INTERVAL_STUCK, "next interval must be >= 5e-13 s, or 0 for none, after 100 consecutive smaller ones")          \

@@ -38,6 +38,7 @@ typedef struct {
     ecc_hook_t on_start;
     ecc_hook_t on_classify;
     ecc_hook_t on_arrival;
+    ecc_hook_t on_select;
     ecc_hook_t on_dequeue;
     ecc_hook_t on_departure;
     ecc_hook_t on_drop;

@@ -77,7 +77,15 @@ enum ecc_ecn_kind {
 enum ecc_scheduler_kind {
     ECC_SCHEDULER_PRIORITY, /* the first that is not empty */
     ECC_SCHEDULER_DRR,      /* deficit round robin */
-    ECC_SCHEDULER_FQ        /* deficit round robin, queues that were empty first: RFC 8290 */
+    ECC_SCHEDULER_FQ,       /* deficit round robin, queues that were empty first: RFC 8290 */
+    ECC_SCHEDULER_SELECT    /* by on_select, which may also let the server wait */
+};
+
+/* ACKs that an ACK filter drops when a later ACK of TCP joins their queue (S-227). */
+enum ecc_ack_filter {
+    ECC_ACK_FILTER_NONE,
+    ECC_ACK_FILTER_CONSERVATIVE, /* the first of two */
+    ECC_ACK_FILTER_AGGRESSIVE    /* also the last packet of the queue */
 };
 
 /* Packets of a flow that its random phase delays (S-186, S-187). */

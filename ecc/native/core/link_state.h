@@ -72,6 +72,8 @@ typedef struct {
     uint32_t n_queues;
     uint32_t n_waiting;      /* waiting packets in all queues */
     uint32_t in_service;     /* queue of the packet in service */
+    ecc_ps_t wakes_at;       /* time of the DEPARTURE without a packet that on_select wants (S-226) */
+    bool filters;            /* an ACK filter drops the packet of a hook */
     uint32_t n_zero_waits;   /* router: INTERVALs in a row that on_interval wanted in less than 1 ps */
     ecc_wide_t area;         /* sum of queue * ps since the last sample */
     ecc_ps_t measured_until; /* end of the time that area covers */

@@ -84,6 +84,8 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     env->mark = 0;
     env->trim = 0;
     env->next_interval = router->next_interval;
+    env->wait = 0.0;
+    env->filter = link->filters;
     ret = hook(router->state, packet.header + router->header_offset, router->params, &self->link_env);
     if (ret != 0) {
         return fail(self, index, number, ret);
@@ -116,6 +118,8 @@ hook_of(const ecc_link_t *router, enum ecc_link_hook number)
         return router->on_classify;
     case ECC_LINK_ON_ARRIVAL:
         return router->on_arrival;
+    case ECC_LINK_ON_SELECT:
+        return router->on_select;
     case ECC_LINK_ON_DEQUEUE:
         return router->on_dequeue;
     case ECC_LINK_ON_DEPARTURE:
@@ -131,6 +135,7 @@ ecc_router_call_additional(ecc_engine_t *self, uint32_t link, enum ecc_link_hook
     int64_t drop = self->link_env.drop;
     int64_t mark = self->link_env.mark;
     int64_t trim = self->link_env.trim;
+    int64_t filter = self->link_env.filter;
 
     for (uint32_t i = self->links[link].next; i != 0; i = self->links[i].next) {
         ecc_hook_t hook = hook_of(&self->links[i].spec, number);
@@ -142,11 +147,13 @@ ecc_router_call_additional(ecc_engine_t *self, uint32_t link, enum ecc_link_hook
             drop |= self->link_env.drop;
             mark |= self->link_env.mark;
             trim |= self->link_env.trim;
+            filter = self->link_env.filter > filter ? self->link_env.filter : filter;
         }
     }
     self->link_env.drop = drop;
     self->link_env.mark = mark;
     self->link_env.trim = trim;
+    self->link_env.filter = filter;
     return 0;
 }
 

@@ -36,6 +36,7 @@ ecc_router_clear(ecc_engine_t *self)
     self->link_env.drop = 0;
     self->link_env.mark = 0;
     self->link_env.trim = 0;
+    self->link_env.filter = 0;
 }
 
 /*

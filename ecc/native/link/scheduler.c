@@ -10,9 +10,11 @@
 
 #include "link/scheduler.h"
 
+#include "link/ack_filter.h"
 #include "link/link.h"
 #include "link/pause.h"
 #include "link/router.h"
+#include "link/selection.h"
 #include "link/service.h"
 
 static const ecc_fifo_t EMPTY = { ECC_NO_PACKET, ECC_NO_PACKET };
@@ -171,14 +173,31 @@ next_by_turns(const ecc_engine_t *self, ecc_link_state_t *link)
     }
 }
 
-/* S-116: the queue of the next packet, or n_queues if none may be served. */
-static uint32_t
-next_queue(const ecc_engine_t *self, ecc_link_state_t *link)
+/* Whether queues take turns (S-117, S-118). */
+static bool
+takes_turns(const ecc_link_state_t *link)
 {
-    bool by_turns = link->spec.scheduler != ECC_SCHEDULER_PRIORITY;
-    uint32_t first = by_turns && self->pauses == NULL ? 0 : first_queue(self, link);
+    return link->spec.scheduler == ECC_SCHEDULER_DRR || link->spec.scheduler == ECC_SCHEDULER_FQ;
+}
 
-    return by_turns && first < link->n_queues ? next_by_turns(self, link) : first;
+/* S-116: the queue of the next packet, or n_queues if none may be served. */
+static int
+next_queue(ecc_engine_t *self, uint32_t index, uint32_t *number)
+{
+    ecc_link_state_t *link = &self->links[index];
+    bool by_turns = takes_turns(link);
+
+    if (link->spec.scheduler == ECC_SCHEDULER_SELECT) {
+        return ecc_selection_next(self, index, number);
+    }
+    *number = by_turns && self->pauses == NULL ? 0 : first_queue(self, link);
+    if (by_turns && *number < link->n_queues) {
+        *number = next_by_turns(self, link);
+    }
+    if (*number == link->n_queues) {
+        ecc_pause_await(self, index);
+    }
+    return 0;
 }
 
 /* ---- packets ---- */
@@ -194,7 +213,7 @@ ecc_scheduler_join(ecc_engine_t *self, uint32_t index, uint32_t number, uint32_t
     if (ecc_packets_append(&self->packets, &queue->packets, id, time)) {
         queue->since = time;
     }
-    if (link->spec.scheduler != ECC_SCHEDULER_PRIORITY && !queue->is_active) {
+    if (takes_turns(link) && !queue->is_active) {
         bool is_new = link->spec.scheduler == ECC_SCHEDULER_FQ;
         queue->deficit = queue->quantum;
         ecc_scheduler_activate(link, number, is_new ? ECC_ROUND_NEW : ECC_ROUND_OLD);
@@ -296,6 +315,26 @@ drop_of_longest(ecc_engine_t *self, uint32_t index)
     return ret;
 }
 
+/* S-227: drops an ACK that the one which has just joined a queue supersedes. */
+static int
+filter_acks(ecc_engine_t *self, uint32_t index, uint32_t number, bool aggressive)
+{
+    ecc_link_state_t *link = &self->links[index];
+    uint32_t id = ecc_ack_filter_remove(self, &link->queues[number], aggressive);
+    const ecc_packet_t *packet;
+    int ret;
+
+    if (id == ECC_NO_PACKET) {
+        return 0;
+    }
+    packet = ecc_packets_at(&self->packets, id);
+    link->n_waiting--;
+    link->filters = true;
+    ret = drop_taken(self, index, id, ecc_link_size(self, packet, self->hops[packet->position]), kind_of(self, packet));
+    link->filters = false;
+    return ret;
+}
+
 /* S-113: calls the hooks of an arrival. */
 static int
 ask(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t size, enum ecc_packet_kind kind)
@@ -313,6 +352,7 @@ ecc_scheduler_arrive(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t si
     ecc_link_state_t *link = &self->links[index];
     const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     int ret = ask(self, index, packet, size, kind);
+    int64_t filter;
 
     if (ret == 0 && self->link_env.trim != 0 && self->link_env.drop == 0) {
         int64_t trimmed = ecc_service_trim(self, index, id, size, kind);
@@ -333,9 +373,13 @@ ecc_scheduler_arrive(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t si
     if (self->link_env.mark != 0) {
         ecc_link_count_mark(self, index, packet);
     }
+    filter = self->link_env.filter;
     ecc_scheduler_join(self, index, link->queue_index, id, self->now);
     if (self->pauses != NULL) {
         ret = ecc_pause_join(self, packet, size);
+    }
+    if (ret == 0 && filter != ECC_ACK_FILTER_NONE && kind == ECC_PACKET_ACK) {
+        ret = filter_acks(self, index, link->queue_index, filter == ECC_ACK_FILTER_AGGRESSIVE);
     }
     ret = ret == 0 ? drop_of_longest(self, index) : ret;
     return ret == 0 ? ecc_scheduler_serve(self, index) : ret;
@@ -361,7 +405,7 @@ dequeue(ecc_engine_t *self, uint32_t index, uint32_t number)
         if (self->link_env.mark != 0) {
             ecc_link_count_mark(self, index, packet);
         }
-        queue->deficit -= link->spec.scheduler != ECC_SCHEDULER_PRIORITY ? size : 0;
+        queue->deficit -= takes_turns(link) ? size : 0;
         link->in_service = number;
         ret = ecc_service_transmit(self, index, (ecc_queued_t) { 0, (int32_t) size, id }, kind);
         ecc_calendar_move(&self->fast, self->base[ECC_EVENT_DEPARTURE] + index, link->free_at);
@@ -383,9 +427,9 @@ ecc_scheduler_serve(ecc_engine_t *self, uint32_t index)
         ecc_pause_catch_up(self, index);
     }
     while (ret == 0 && link->ring.count == 0 && link->n_waiting > 0) {
-        uint32_t number = next_queue(self, link);
-        if (number == link->n_queues) {
-            ecc_pause_await(self, index);
+        uint32_t number = 0;
+        ret = next_queue(self, index, &number);
+        if (ret != 0 || number == link->n_queues) {
             break;
         }
         ret = dequeue(self, index, number);
@@ -396,8 +440,9 @@ ecc_scheduler_serve(ecc_engine_t *self, uint32_t index)
 int
 ecc_scheduler_verify(const ecc_engine_t *self, const ecc_link_state_t *link, ecc_bytes_t *bytes)
 {
-    bool by_turns = link->spec.scheduler != ECC_SCHEDULER_PRIORITY;
-    bool valid = link->ring.count <= 1 && (link->ring.count == 1 || link->n_waiting == 0 || self->pauses != NULL);
+    bool by_turns = takes_turns(link);
+    bool waits = self->pauses != NULL || link->spec.scheduler == ECC_SCHEDULER_SELECT;
+    bool valid = link->ring.count <= 1 && (link->ring.count == 1 || link->n_waiting == 0 || waits);
     int64_t dropped = link->dropped;
     int64_t marked = link->marked;
     uint32_t n_waiting = 0;

@@ -63,6 +63,22 @@ move_queues(ecc_archive_t *archive, ecc_link_state_t *link)
     }
 }
 
+/* Moves the DEPARTURE without a packet of a server that waits (S-226). */
+static void
+move_wait(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
+{
+    ecc_link_state_t *link = &self->links[index];
+    uint32_t node = self->base[ECC_EVENT_DEPARTURE] + index;
+
+    if (link->spec.scheduler == ECC_SCHEDULER_SELECT && link->ring.count == 0
+        && ecc_archive_flag(archive, ecc_calendar_pending(&self->fast, node))) {
+        ecc_archive_whole(archive, &link->wakes_at, self->now, ECC_NEVER);
+        if (ecc_archive_reads(archive)) {
+            ecc_calendar_move(&self->fast, node, link->wakes_at);
+        }
+    }
+}
+
 static void
 move_server(ecc_archive_t *archive, ecc_server_state_t *server)
 {
@@ -89,6 +105,7 @@ move_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
         ecc_lists_waiting(archive, self, index, k);
     }
     move_queues(archive, link);
+    move_wait(archive, self, index);
     ecc_lists_channel(archive, self, ECC_LISTS_WIRE, index, &link->wire, link->channel);
     if (server != NULL) {
         move_server(archive, server);

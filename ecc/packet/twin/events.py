@@ -36,6 +36,7 @@ from ecc.packet.twin.monitors import Monitor
 from ecc.packet.twin.quic import QUIC, Quic, QuicIncoming
 from ecc.packet.twin.rack import Awaits, Rack
 from ecc.packet.twin.state import (
+    AGGRESSIVE,
     BY_DATA,
     BY_PACER,
     BY_WINDOW,
@@ -52,6 +53,7 @@ from ecc.packet.twin.state import (
     OLD,
     REPORT_TIMER,
     SCALABLE,
+    SELECT,
     STEP,
     WORD,
     Agent,
@@ -530,7 +532,7 @@ class Twin:
         link.arrivals_in_bin[link.bin] += 1
         if link.schedules:
             self.classify(link, packet)
-        dropped, marked, trim = self.call_arrival(link, packet)
+        dropped, marked, trim, filtering = self.call_arrival(link, packet)
         if trim and not dropped:
             cut = size - packet.flow.config.trimmed_size
             if packet.is_ack or packet.is_trimmed or packet.flow.config.trimmed_size == 0:
@@ -546,7 +548,7 @@ class Twin:
             packet.queue_index = 0
             if link.schedules:
                 self.classify(link, packet)
-            dropped, marked, _ = self.call_arrival(link, packet)
+            dropped, marked, _, filtering = self.call_arrival(link, packet)
         bytes_full = 0 <= link.config.buffer < link.queue + size
         is_full = bytes_full or 0 < link.config.buffer_packets <= link.n_queued
         if dropped or (is_full and not link.drops_longest) or not self.has_headroom(packet):
@@ -559,6 +561,7 @@ class Twin:
         if link.schedules:
             link.join(packet, self.now)
             self.count_held(packet, packet.wire_size)
+            self.filter_acks(link, packet, filtering)
             while link.is_too_full and any(queue.waiting for queue in link.queues):
                 self.drop_taken(link, *link.longest.waiting.popleft())
             self.serve(link)
@@ -574,11 +577,37 @@ class Twin:
         self.call_link(link, "on_drop", packet, sojourn)
         self.discard(packet)
 
+    def filter_acks(self, link: TwinLink, packet: Packet, filtering: int) -> None:
+        """Drop an ACK that a packet which has just joined its queue supersedes (S-227)."""
+        place = link.superseded(packet, filtering == AGGRESSIVE) if filtering else None
+        if place is not None:
+            waiting = link.queues[packet.queue_index].waiting
+            arrived, superseded = waiting[place]
+            del waiting[place]
+            link.filters = True
+            self.drop_taken(link, self.now, superseded)
+            link.filters = False
+
     def drop_taken(self, link: TwinLink, arrived: int, packet: Packet) -> None:
         """Drop a packet that has waited in the queue since `arrived`."""
         link.shrink(packet, self.now)
         self.count_held(packet, -packet.wire_size)
         self.drop(link, packet, self.now - arrived)
+
+    def select(self, link: TwinLink) -> TwinQueue | None:
+        """Ask on_select for the queue of the next packet; None if the server waits (S-226)."""
+        env = NOTHING_WRITTEN
+        for router in link.routers:
+            if "on_select" in router.hooks:
+                env = self.call_router(router, "on_select")
+        if env.wait > 0.0:
+            self.set_timer(Kind.DEPARTURE, link.index, self.now + max(1, to_ps(env.wait)))
+            return None
+        index = int(env.queue_index)
+        if not 0 <= index < len(link.queues) or not link.queues[index].waiting:
+            text = "queue index must be that of a queue with a waiting packet"
+            raise self.error(link.routers[0], "on_select", text, index)
+        return link.queues[index]
 
     def classify(self, link: TwinLink, packet: Packet) -> None:
         """Choose the queue of a link that a packet joins."""
@@ -601,7 +630,7 @@ class Twin:
         """If the server of a link that schedules is free, serve the next packet that on_dequeue does not drop."""
         link.read_frames(self.now)
         while link.in_service is None and any(queue.waiting for queue in link.queues):
-            queue = link.next_queue()
+            queue = self.select(link) if link.scheduler == SELECT else link.next_queue()
             if queue is None:
                 self.await_frame(link)
                 return
@@ -1313,10 +1342,11 @@ class Twin:
         envs = [self.call_router(router, name, packet, sojourn) for router in link.routers]
         return any(env.drop for env in envs), any(env.mark for env in envs)
 
-    def call_arrival(self, link: TwinLink, packet: Packet) -> tuple[bool, bool, bool]:
-        """Call on_arrival of all routers of a link; return whether any drops, marked, and trims the packet."""
+    def call_arrival(self, link: TwinLink, packet: Packet) -> tuple[bool, bool, bool, int]:
+        """Call on_arrival of all routers; return whether any drops, marked and trims the packet, and the ACK filter."""
         envs = [self.call_router(router, "on_arrival", packet) for router in link.routers]
-        return any(env.drop for env in envs), any(env.mark for env in envs), any(env.trim for env in envs)
+        drop, mark, trim = (any(getattr(env, name) for env in envs) for name in ("drop", "mark", "trim"))
+        return drop, mark, trim, max((int(env.filter) for env in envs), default=0)
 
     def call_router(self, router: TwinRouter, name: str, packet: Packet | None = None, sojourn: int = 0) -> Any:
         """Call a hook of a router, if it has it, and apply the fields it wrote (S-103, S-107); return its `env`."""
@@ -1346,6 +1376,8 @@ class Twin:
                 "mark": 0,
                 "trim": 0,
                 "next_interval": router.next_interval,
+                "wait": 0.0,
+                "filter": int(link.filters),
             },
         )
         self.invoke(router, name, packet, env)

@@ -18,13 +18,13 @@ import numpy as np
 from ecc._support.arguments import shown
 from ecc.contract.env import Hook
 from ecc.packet.twin.quic import Quic
-from ecc.packet.twin.transport import Incoming, Outgoing, Ranges, Rule, Segment
+from ecc.packet.twin.transport import QUIC, Incoming, Outgoing, Ranges, Rule, Segment
 
 __all__ = [
-    "Agent", "BY_DATA", "BY_PACER", "BY_WINDOW", "CE", "CLASSIC", "Channel", "DRR", "ECT_0", "ECT_1", "Echo", "Hole",
-    "MAX_BURST", "MAX_ZERO_WAITS", "NEVER", "NOT_ECT", "OLD", "Packet", "Phase", "REPORT_TIMER", "Random", "Receiver",
-    "Record", "SCALABLE", "STEP", "Server", "Template", "TwinFlow", "TwinLink", "TwinQueue", "TwinRouter", "WORD",
-    "is_reordered", "scaled", "to_ps", "to_seconds", "transmission",
+    "AGGRESSIVE", "Agent", "BY_DATA", "BY_PACER", "BY_WINDOW", "CE", "CLASSIC", "Channel", "DRR", "ECT_0", "ECT_1",
+    "Echo", "Hole", "MAX_BURST", "MAX_ZERO_WAITS", "NEVER", "NOT_ECT", "OLD", "Packet", "Phase", "REPORT_TIMER",
+    "Random", "Receiver", "Record", "SCALABLE", "SELECT", "STEP", "Server", "Template", "TwinFlow", "TwinLink",
+    "TwinQueue", "TwinRouter", "WORD", "is_reordered", "scaled", "to_ps", "to_seconds", "transmission",
 ]  # fmt: skip
 
 NO_END = 2**62  # bytes of a flow without end
@@ -38,7 +38,8 @@ WORD = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
 NOT_ECT, ECT_1, ECT_0, CE = range(4)  # codepoints of the IP header
 CLASSIC, ACCURATE, SCALABLE = 1, 2, 3  # ways in which receivers report marks (S-105)
-PRIORITY, DRR, FQ = range(3)  # rules by which links choose the queue of the next packet (S-116)
+PRIORITY, DRR, FQ, SELECT = range(4)  # rules by which links choose the queue of the next packet (S-116)
+AGGRESSIVE = 2  # ACK filter that also drops the last packet of a queue (S-227)
 ROUND_ROBIN, RANDOM = range(2)  # rules by which flows with several routes choose the next one (S-131)
 DATA, ACK, TRIMMED = range(3)  # kinds of packets in hooks of routers
 BY_DATA, BY_WINDOW, BY_PACER = range(3)  # reasons for which a sender stops sending (S-176)
@@ -233,6 +234,19 @@ class Packet:
     def kind(self) -> int:
         """Kind of the packet in hooks of routers."""
         return ACK if self.is_ack else TRIMMED if self.is_trimmed or self.passes_whole else DATA
+
+    @property
+    def is_filterable(self) -> bool:
+        """True for a cumulative ACK, which an ACK filter may drop (S-227)."""
+        return self.is_ack and not self.control_size and 0 < int(self.flow.config.transport) < QUIC
+
+    def supersedes(self, other: Packet) -> bool:
+        """Return whether this ACK reports all that another one reports, and more (S-227)."""
+        for begin, end in other.sacks:
+            if begin < other.front or not any(a <= begin and end <= b for a, b in self.sacks):
+                return False
+        more = sum(b - a for a, b in self.sacks) > sum(b - a for a, b in other.sacks)
+        return other.front < self.front or (other.front == self.front and more)
 
     @property
     def upstream(self) -> TwinLink | None:
@@ -437,6 +451,7 @@ class TwinLink:
     queues: list[TwinQueue] = field(default_factory=list)  # used if it schedules
     rounds: list[list[TwinQueue]] = field(default_factory=lambda: [[], []])  # queues that wait for a turn
     in_service: Packet | None = None  # used if it schedules
+    filters: bool = False  # an ACK filter drops the packet of a hook
     in_lossless: bool = False  # some link of the network can be paused
     classes: list[PauseState] = field(default_factory=lambda: [PauseState() for _ in range(8)])  # by priority
     frames: deque[tuple[int, int, bool]] = field(
@@ -491,9 +506,27 @@ class TwinLink:
         """Append a packet to its queue, and give the queue a turn (S-117, S-118)."""
         queue = self.queues[packet.queue_index]
         queue.waiting.append((now, packet))
-        if self.scheduler != PRIORITY and queue not in self.rounds[NEW] + self.rounds[OLD]:
+        if self.scheduler in (DRR, FQ) and queue not in self.rounds[NEW] + self.rounds[OLD]:
             queue.deficit = queue.quantum
             self.rounds[NEW if self.scheduler == FQ else OLD].append(queue)
+
+    def superseded(self, packet: Packet, aggressive: bool) -> int | None:
+        """Return the place in its queue of the ACK that the last packet of the queue supersedes, if any (S-227)."""
+        waiting = self.queues[packet.queue_index].waiting
+        if not packet.is_filterable:
+            return None
+        place, n_found = -1, 0
+        for k, (_, other) in enumerate(waiting):
+            if other is packet or other.flow is not packet.flow or not other.is_filterable:
+                continue
+            if place >= 0 and other.ecn != waiting[place][1].ecn:
+                place, n_found = -1, n_found - 1
+            if packet.supersedes(other):
+                place, n_found = k if place < 0 else place, n_found + 1
+            if n_found == 2:
+                return place
+        is_next = place >= 0 and place == len(waiting) - 2 and waiting[place][1].ecn == packet.ecn
+        return place if aggressive and is_next else None
 
     def may_serve(self, queue: TwinQueue) -> bool:
         """Return whether a packet waits in a queue and its class is not paused."""
