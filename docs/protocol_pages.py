@@ -52,6 +52,7 @@ NARRATIVE = {
     "Vivace": ("vivace_and_c4", "starvation"),
     "C4": ("vivace_and_c4",),
     "NADA": ("media",),
+    "GCC": ("media",),
     "Swift": ("swift",),
     "NSCC": ("nscc",),
     "HPCC": ("telemetry",),

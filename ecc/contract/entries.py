@@ -35,7 +35,7 @@ _KNOWLEDGE = (
     "rate_range", "equilibrium", "equilibrium_set", "published_bounds", "has_relay", "relay_loop",
     "relay_delays", "dimensions",
     "relabeled", "property_exceptions", "operating_range", "reference_loop", "cycle_loop", "round_map",
-    "window_clock", "marked_round_law", "response_interval", "is_paced", "probing_cycle",
+    "window_clock", "marked_round_law", "response_interval", "is_paced", "probing_cycle", "cycle_orbit",
 )  # fmt: skip
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 __all__ = [
+    "CycleOrbit",
     "FluidForm",
     "GrantedWindows",
     "OperatingRange",
@@ -200,6 +204,40 @@ class RoundMap(NamedTuple):
     one_sided: str = ""
     random_law: Callable[[Sequence[Any], Sequence[float], Any], Sequence[Any]] | None = None
     draws: int = 0
+
+
+class CycleOrbit(NamedTuple):
+    """A cycle that a protocol computes itself: hosts that switch at events, and have no equilibrium.
+
+    Attributes
+    ----------
+    period : float
+        Period [s].
+    mean, amplitude : float
+        Mean of the queue, and half of its peak-to-peak range [bytes].
+    multipliers : tuple of float
+        Multipliers of deviations over a period, by modulus.
+    time : ndarray, shape (n_times,)
+        One period [s], from 0.
+    queue : ndarray, shape (n_times,)
+        Bytes.
+    rates : ndarray, shape (n_flows, n_times)
+        Bit/s.
+    method : str
+        Method of the computation, as a clause.
+    notes : tuple of str
+        Effects that are left out, one line each.
+    """
+
+    period: float
+    mean: float
+    amplitude: float
+    multipliers: tuple[float, ...]
+    time: NDArray[np.float64]
+    queue: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    method: str
+    notes: tuple[str, ...] = ()
 
 
 class Queues(NamedTuple):

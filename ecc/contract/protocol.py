@@ -117,6 +117,7 @@ from ecc.contract.choices import ARRAY_TYPES, NUMBER_TYPES
 from ecc.contract.env import Hook, NoRecord, Params
 from ecc.contract.equilibrium import Bound, Equilibrium, EquilibriumSet, RelayLoop
 from ecc.contract.forms import (
+    CycleOrbit,
     FluidForm,
     OperatingRange,
     ProbingCycle,
@@ -142,6 +143,7 @@ _MOVING = ("R", "R_prev", "x", "x_rtt", "y", "y_prev", "u", "q", "q_mean", "q_fl
 _CHECKED = (
     "equilibrium",
     "equilibrium_set",
+    "cycle_orbit",
     "network_notes",
     "pacing_burst",
     "published_bounds",
@@ -715,6 +717,22 @@ class Protocol:
         """The network of `ecc.stability.limit_cycle` if none is named; None: that of `reference_loop`.
 
         Declared if the cycle needs another network, for example a finite buffer for a sawtooth driven by losses.
+        """
+        return None
+
+    def cycle_orbit(self, network: Network) -> CycleOrbit | None:
+        """Return the cycle of hosts that switch at events, computed by the protocol; None: it computes none.
+
+        Parameters
+        ----------
+        network : Network
+
+        Raises
+        ------
+        LinearizationError
+            The network is not one for which the cycle is computed.
+        ConvergenceError
+            Hosts do not switch.
         """
         return None
 

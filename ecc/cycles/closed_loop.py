@@ -17,6 +17,7 @@ from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
 from ecc.cycles.codel import codel_cycle
 from ecc.cycles.cycle_proofs import proven_cycle
+from ecc.cycles.declared import declared_cycle
 from ecc.cycles.delay_targets import delay_target_cycle
 from ecc.cycles.delayed_windows import delayed_window_cycle
 from ecc.cycles.limit_cycle import AtRest, LimitCycle
@@ -39,6 +40,7 @@ Loop = Protocol | ProtocolAssignment
 TIMES = ("continuous", "discrete")
 
 METHODS: tuple[Callable[[Loop, Network, str], LimitCycle], ...] = (
+    declared_cycle,
     round_map_cycle,
     relay_limit_cycle,
     load_report_cycle,

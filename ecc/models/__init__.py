@@ -24,6 +24,7 @@ from ecc.models.emkc import EMKC
 from ecc.models.emkc_avq import EMKCAVQ
 from ecc.models.expresspass import ExpressPass
 from ecc.models.fast import FAST
+from ecc.models.gcc import GCC
 from ecc.models.hpcc import HPCC
 from ecc.models.jetmax import JetMax
 from ecc.models.kelly import Kelly
@@ -50,11 +51,11 @@ from ecc.models.vivace import Vivace
 from ecc.models.xcp import XCP
 
 __all__ = [
-    "ABC", "BBR", "BIC", "C4", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NADA",
-    "NSCC", "PEDN", "PIQIRCP", "QIRCP", "RCP", "SPERC", "TIMELY", "UTIL", "VCP", "XCP", "Aurora", "BBRv1", "BBRv2",
-    "Bound", "Compound", "ConstantRate", "Copa", "Equilibrium", "ExpressPass", "JetMax", "Kelly", "MaxNet", "NewReno",
-    "Orca", "PatchedTIMELY", "Policy", "PowerTCP", "Prague", "Protocol", "Swift", "ThetaPowerTCP", "Vegas", "Vivace",
-    "all_protocols",
+    "ABC", "BBR", "BIC", "C4", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "GCC", "HPCC", "MKC",
+    "NADA", "NSCC", "PEDN", "PIQIRCP", "QIRCP", "RCP", "SPERC", "TIMELY", "UTIL", "VCP", "XCP", "Aurora", "BBRv1",
+    "BBRv2", "Bound", "Compound", "ConstantRate", "Copa", "Equilibrium", "ExpressPass", "JetMax", "Kelly", "MaxNet",
+    "NewReno", "Orca", "PatchedTIMELY", "Policy", "PowerTCP", "Prague", "Protocol", "Swift", "ThetaPowerTCP", "Vegas",
+    "Vivace", "all_protocols",
 ]  # fmt: skip
 
 
@@ -77,7 +78,23 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
     >>> "PIQIRCP" in all_protocols()
     True
     """
-    routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly, TIMELY, PatchedTIMELY, DCQCN, NADA)
+    routed = (
+        XCP,
+        RCP,
+        QIRCP,
+        PIQIRCP,
+        JetMax,
+        MaxNet,
+        MKC,
+        EMKC,
+        EMKCAVQ,
+        Kelly,
+        TIMELY,
+        PatchedTIMELY,
+        DCQCN,
+        NADA,
+        GCC,
+    )
     windows = (
         NewReno,
         CUBIC,

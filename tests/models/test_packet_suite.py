@@ -9,6 +9,7 @@ from ecc.models import (
     EMKC,
     EMKCAVQ,
     FAST,
+    GCC,
     HPCC,
     MKC,
     NADA,
@@ -63,6 +64,7 @@ SMALL = {
     ),
     ExpressPass: ExpressPass("1 Gb/s"),  # credits of 52 Mb/s
     NADA: NADA(max_rate="20 Mb/s"),
+    GCC: GCC(min_rate="6 Mb/s", max_rate="20 Mb/s"),
     PatchedTIMELY: PatchedTIMELY(beta=0.08, delta=1e5, low=0.12, high=0.5, interval=0.05),
 }
 WINDOWS = [

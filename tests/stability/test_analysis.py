@@ -19,7 +19,7 @@ from ecc.stability import analyze, critical_gain, stable_interval
 
 ONE = ecc.Network.dumbbell("100 Mb/s", ["100 ms"])
 WITHOUT = {"NewReno", "CUBIC", "DCTCP", "Vegas", "BIC", "VCP", "UTIL", "Swift", "TIMELY"}
-WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "C4", "Compound", "ConstantRate", "ABC", "Aurora", "Orca"}
+WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "C4", "Compound", "ConstantRate", "ABC", "Aurora", "Orca", "GCC"}
 ROUNDS = {"SPERC", "ExpressPass", "Vivace"}
 """Maps per round, without a main parameter: tests/loops/test_round_maps.py."""
 SHORT = {"PatchedTIMELY", "DCQCN", "HPCC", "PowerTCP", "ThetaPowerTCP"}
@@ -76,6 +76,7 @@ def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, 
         "C4": f"C4 {probing}",
         "ConstantRate": "ConstantRate responds to no feedback: it has no linear model",
         "Orca": f"Orca {acting}",
+        "GCC": "GCC has no linear model: an over-use of the path switches its rate from increase to decrease",
         "NSCC": "NSCC has no linear model alone: its windows decrease only at marks",
         "Swift": "Swift has no linear model: its windows grow up to the target delay, and have no slope there",
     }

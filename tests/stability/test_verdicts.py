@@ -384,6 +384,7 @@ def test_every_protocol_with_an_equilibrium_or_a_set_has_finite_proven_rows():
     # policies act on intervals of a clock, so that they have no map per round, and deviations of Orca drown in noise
     assert set(zip(numberless.protocol, numberless.time, strict=True)) == {
         ("Aurora", "discrete"),
+        ("GCC", "discrete"),  # its cycle is that of groups of packets
         ("Orca", "continuous"),
         ("Orca", "discrete"),
     }

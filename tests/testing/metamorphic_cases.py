@@ -135,16 +135,18 @@ CONSTANTS = {
 }
 """Constants that have to be scaled with all other sizes, rates and times for results to be the same."""
 
-NO_FLUID = ("C4", "ConstantRate", "ExpressPass", "SPERC", "Trimming", "Vivace")
+NO_FLUID = ("C4", "ConstantRate", "ExpressPass", "GCC", "SPERC", "Trimming", "Vivace")
 """Protocols and disciplines that have packets only."""
 
 ROUNDED = "gaps between packets are rounded to whole picoseconds, and the loop amplifies the difference"
 SECONDS = "a feature of its network is the length of an interval in seconds"
+REPORTS = "reports round arrivals to 1/1024 s and their own times to 1/65536 s"
 DELAYED = "the second link delays packets by some picoseconds, and the loop amplifies the difference"
 EXCEPTIONS = {
     ("packet", "times"): {
         "DCQCN": ROUNDED,
         "HPCC": ROUNDED,
+        "GCC": REPORTS,
         "Orca": SECONDS,
         "Vivace": "the utility is a power of the rate in Mb/s, and the first RTT is taken to be 0.1 s",
     },

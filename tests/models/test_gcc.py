@@ -1,0 +1,251 @@
+"""GCC against its equations, played by hand; its cycle in the model of groups and in packets; losses and capacities."""
+
+from __future__ import annotations
+
+from math import sqrt
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ecc
+from ecc.errors import LinearizationError
+from ecc.models import GCC
+from ecc.models.shared import delay_gradient as gradient
+from ecc.network.impairments import CapacitySchedule, RandomLoss
+from ecc.network.network import Network
+from ecc.packet import Run, resume
+from ecc.scenario import Scenario
+
+C = 1e6
+
+
+def link(rtt: float = 0.1, capacity: float = C, **options: Any) -> Network:
+    return Network.dumbbell(capacity, rtts=[rtt], packet_size=500, **options)
+
+
+def state(protocol: GCC, **given: Any) -> Any:
+    values = {**vars(gradient.FlowState()), "threshold": 1e3 * protocol.threshold, **given}
+    return SimpleNamespace(
+        **{name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    )
+
+
+def test_packets_of_a_burst_are_a_group() -> None:
+    """Two packets 4 ms apart are one group; a packet that arrives right behind its group belongs to it."""
+    protocol = GCC()
+    p, flow = protocol.namespace(), state(protocol)
+    for sent, arrival in ((0.0, 0.1), (0.004, 0.104), (0.01, 0.11), (0.02, 0.112)):
+        gradient.note_packet(flow, sent, arrival, p)
+    assert flow.groups == 0 and flow.before_in == 0.104 and (flow.last_sent_at, flow.last_in) == (0.02, 0.112)
+    gradient.note_packet(flow, 0.03, 0.13, p)
+    assert flow.groups == 1
+    d = 1e3 * ((0.112 - 0.104) - (0.02 - 0.004))
+    alpha = 0.99 ** (30.0 * 0.016)
+    variance = alpha + (1.0 - alpha) * d * d
+    assert flow.m == pytest.approx(d * 0.101 / (variance + 0.101))  # e(0) + q = 0.101
+
+
+def test_the_kalman_filter_is_that_of_the_draft() -> None:
+    protocol = GCC(chi=0.1)
+    p, flow = protocol.namespace(), state(protocol, groups=0, m=0.5, error=0.02, variance=4.0)
+    gradient.filter_gradient(flow, 20.5, 1.0 / 30.0, p)
+    variance = 0.9 * 4.0 + 0.1 * (3.0 * sqrt(4.0)) ** 2  # z = 20 ms counts as three deviations
+    k = 0.021 / (variance + 0.021)
+    assert flow.variance == pytest.approx(variance) and flow.m == pytest.approx(0.5 + k * 20.0)
+    assert flow.error == pytest.approx((1.0 - k) * 0.021)
+
+
+def test_the_slope_is_that_of_smoothed_delays() -> None:
+    """A delay that grows by 1 ms each 10 ms: the smoothed delay has this slope after its transient."""
+    protocol = GCC("libwebrtc")
+    flow = state(protocol, groups=0)
+    for k in range(200):
+        gradient.fit_slope(flow, 1.0, 0.01 * k)
+        flow.groups += 1
+    assert flow.m == pytest.approx(0.1, rel=1e-6)
+
+
+def test_the_threshold_follows_the_signal_but_not_its_spikes() -> None:
+    protocol = GCC()
+    p = protocol.namespace()
+    for signal, expected in ((20.0, 12.5 + 0.01 * 7.5 * 10.0), (4.0, 12.5 - 0.00018 * 8.5 * 10.0), (30.0, 12.5)):
+        flow = state(protocol, signal=signal, updated=1.0)
+        gradient.adapt_threshold(flow, 1.01, p)
+        assert flow.threshold == pytest.approx(expected)
+    flow = state(protocol, signal=0.0, threshold=6.1, updated=1.0)
+    gradient.adapt_threshold(flow, 2.0, GCC("libwebrtc").namespace())
+    assert flow.threshold == 6.0
+
+
+@pytest.mark.parametrize(("form", "usages"), [("draft", [0, 1, 1, 0]), ("libwebrtc", [0, 1, 1, 1])])
+def test_over_use_needs_two_groups_and_a_gradient_that_does_not_fall(form: str, usages: list[int]) -> None:
+    protocol = GCC(form, groups=1.0)
+    p, flow, found = protocol.namespace(), state(protocol, groups=5), []
+    for m in (13.0, 13.5, 14.0, 13.0):
+        flow.m = m
+        if form == "draft":
+            flow.usage = 0
+        gradient.detect(flow, 8.0, 1.0, p)
+        found.append(flow.usage)
+    assert found == usages
+    flow.m = -30.0
+    flow.usage = 0
+    gradient.detect(flow, 8.0, 1.0, p)
+    assert flow.usage == -1
+
+
+def test_rates_grow_by_half_a_packet_and_by_8_percent_per_second() -> None:
+    env: Any = SimpleNamespace(now=10.0, rtt=0.1)
+    assert gradient.packet_bits(C) == pytest.approx(1e6 / 30.0 / 4.0)
+    assert gradient.packet_bits(0.2e6) == pytest.approx(0.2e6 / 30.0)
+    for form in gradient.FORMS:
+        p = GCC(form).namespace()
+        flow = state(GCC(form), estimate=0.95e6, received_rate=0.95e6, mean=C)
+        gradient.increase(flow, 0.1, p, env)
+        assert flow.estimate == pytest.approx(0.95e6 + 0.25 * gradient.packet_bits(0.95e6))
+        flow = state(GCC(form), estimate=0.5e6, received_rate=0.5e6)
+        gradient.increase(flow, 0.1, p, env)
+        assert flow.estimate == pytest.approx(0.5e6 * 1.08**0.1)
+        flow = state(GCC(form), estimate=0.8e6, received_rate=0.5e6)  # 1.5 R bounds increases only
+        gradient.increase(flow, 0.1, p, env)
+        assert flow.estimate == 0.8e6
+    flow = state(GCC(), estimate=C, received_rate=C)
+    gradient.decrease(flow, GCC().namespace())
+    assert (flow.estimate, flow.mean) == (0.85e6, C)
+    flow = state(GCC(), estimate=C, received_rate=C)
+    gradient.decrease(flow, GCC("libwebrtc").namespace())
+    assert flow.estimate == 0.845e6
+
+
+def test_states_change_as_in_the_draft() -> None:
+    """Over-use: decrease; a normal group afterwards: hold, then increase; under-use: hold."""
+    p = GCC().namespace()
+    env: Any = SimpleNamespace(now=1.0, rtt=0.1)
+    flow = state(GCC(), estimate=C, received_rate=C)
+    names = []
+    for usage in (0, 1, 1, 0, 0, -1, -1, 0):
+        flow.usage = usage
+        gradient.update_estimate(flow, p, env)
+        names.append(gradient.STATES[flow.state])
+    assert names == ["Increase", "Decrease", "Decrease", "Hold", "Increase", "Hold", "Hold", "Increase"]
+
+
+@pytest.mark.parametrize(("lost", "factor"), [(0, 1.05), (5, 1.0), (20, 0.9)])
+def test_losses_change_the_rate_as_in_the_draft(lost: int, factor: float) -> None:
+    env: Any = SimpleNamespace(now=1.0, rtt=0.1)
+    flow = state(GCC(), estimate=1.4e6, loss_estimate=0.5e6, received=100 - lost, lost=lost)
+    gradient.update_loss_estimate(flow, GCC().namespace(), env)
+    assert flow.loss_estimate == pytest.approx(0.5e6 * factor)
+
+
+def cycle_of_packets(protocol: GCC, network: Network, duration: float) -> tuple[float, float, float]:
+    """Return the mean period [s], and half of the range of the queue and its mean [bytes], in the last two thirds."""
+    run = ecc.packet.simulate(Scenario(network, protocol, duration), sample=0.01, record=["flow.x", "flow.decreases"])
+    time, queue = run.data["time"].to_numpy(), run.queue.to_numpy()[:, 0]
+    rate, decreases = run["flow.x"].to_numpy()[:, 0], run["flow.decreases"].to_numpy()[:, 0]
+    ends = np.flatnonzero((np.diff(decreases) > 0) & (rate[:-1] > network.capacities[0]) & (time[:-1] > duration / 3.0))
+    swings = [0.5 * float(np.ptp(queue[a:b])) for a, b in zip(ends, ends[1:], strict=False)]
+    return float(np.diff(time[ends]).mean()), float(np.mean(swings)), float(queue[ends[0] : ends[-1]].mean())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", gradient.FORMS)
+@pytest.mark.parametrize(("rtt", "interval"), [(0.05, 0.1), (0.1, 0.05)])
+def test_packets_have_the_cycle_of_the_model(form: str, rtt: float, interval: float) -> None:
+    """Queues of packets include the one in service, 500 bytes, which the fluid does not have."""
+    protocol = GCC(form, min_rate=0.3 * C, report_interval=interval)
+    cycle = ecc.stability.limit_cycle(protocol, link(rtt))
+    period, amplitude, mean = cycle_of_packets(protocol, link(rtt), 200.0)
+    assert period == pytest.approx(cycle.period, rel=0.05)
+    assert abs(amplitude - cycle.amplitude) < 1000.0 and abs(mean - cycle.mean) < 1000.0
+    assert cycle.stable is True
+
+
+def test_the_cycle_refuses_other_networks() -> None:
+    for protocol, network, text in (
+        (GCC(), Network.dumbbell(C, rtts=[0.1] * 2), "the cycle of GCC is that of one flow on one link"),
+        (GCC(frames=30.0), link(), "that of evenly spaced packets, got frames = 30"),
+        (GCC(), link(capacity=2e6), "the rate does not pass the capacity of 2e"),
+    ):
+        with pytest.raises(LinearizationError, match=text):
+            protocol.cycle_orbit(network)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", gradient.FORMS)
+def test_without_the_factor_of_the_programs_the_queue_overflows(form: str) -> None:
+    """The draft compares m with 12.5 ms; only the programs multiply it by up to 60 groups."""
+    network = link(buffer="37500 B")
+    runs = [
+        ecc.packet.simulate(Scenario(network, GCC(form, groups=groups), 60.0), sample=0.05) for groups in (1.0, 60.0)
+    ]
+    lost = [int(run.flows["lost"].sum()) for run in runs]
+    late = [float(run.queue[-600:].max()) for run in runs]
+    assert lost[0] > 0 == lost[1] and late[0] > 37000.0 > 5.0 * late[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", gradient.FORMS)
+def test_a_capacity_that_drops_is_found_again(form: str) -> None:
+    drop = CapacitySchedule(link=0, times=[30.0], capacities=[0.5e6])
+    run = ecc.packet.simulate(
+        Scenario(link(buffer="37500 B"), GCC(form, min_rate=0.3 * C), 60.0, impairments=[drop]),
+        record=["flow.x"],
+        sample=0.1,
+    )
+    rate = run["flow.x"].to_numpy()[:, 0]
+    assert rate[290:300].max() > 0.8e6 and rate[330:].max() < 0.6e6 and 0.35e6 < rate[450:].mean() < 0.5e6
+
+
+NAMES = ["flow.x", "flow.threshold", "flow.complete", "flow.loss_estimate", "flow.decreases"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", gradient.FORMS)
+def test_engines_checkpoints_and_threads_agree_with_losses_and_frames(form: str, tmp_path: Path) -> None:
+    network = Network.dumbbell(C, rtts=[0.05, 0.09], packet_size=500, buffer="15 kB")
+    hosts = GCC(form, frames=25.0, noise=0.2, key_every=20, key_factor=3.0, pauses=(0.8, 1.2), min_rate=0.4 * C)
+    scenario = Scenario(network, hosts, 3.0, impairments=[RandomLoss(0.05, link=0)], seed=3)
+    runs = [ecc.packet.simulate(scenario, sample=0.1, record=NAMES, engine=engine) for engine in ("c", "python")]
+    runs.append(ecc.packet.simulate(scenario, sample=0.1, record=NAMES, threads=2))
+    path = tmp_path / "state.npz"
+    Run(scenario, sample=0.1, record=NAMES).advance(1.03).save(path)
+    runs.append(resume(path).advance().trajectory())
+    assert int(runs[0]["flow.decreases"].max()) > 0
+    for run in runs[1:]:
+        assert run.stats["digest"] == runs[0].stats["digest"]
+        for name in NAMES:
+            np.testing.assert_array_equal(run[name], runs[0][name])
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"form": "kalman"}, "^form must be one of 'draft', 'libwebrtc', got 'kalman'"),
+        ({"min_rate": 2e6}, r"^min_rate must be <= 1.5e\+06, got 2000000.0"),
+        ({"beta": 1.0}, "^beta must be < 1, got 1.0"),
+        ({"groups": 0.5}, "^groups must be"),
+        ({"noise": 0.5}, "^noise must be < 0.5, got 0.5"),
+        ({"gain_up": -1.0}, "^gain_up must be"),
+        ({"pauses": (2.0, 1.0)}, "^pauses must be times >= 0 s that increase, got 1.0 after 2"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        GCC(**given)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("namespaces")
+def test_gcc_on_real_frames() -> None:
+    import ecc.live
+
+    scenario = Scenario(link(0.05), GCC("libwebrtc"), 4.0)
+    run = ecc.live.simulate(scenario, attempts=5, lateness="5 ms", exact=True, record=["flow.x", "flow.reports_read"])
+    if run.stats["void"]:
+        pytest.skip(f"five runs in a row were void, the last because {run.stats['void']}")
+    packets = ecc.packet.simulate(scenario, record=["flow.x"])
+    assert run["flow.x"][-1, 0].item() == pytest.approx(packets["flow.x"][-1, 0].item(), rel=0.1)
