@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ecc.comparison import Comparison, compare
     from ecc.engines import simulate
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError, UndecidedError
+    from ecc.explorer.widget import explore
     from ecc.formats import headers as headers
     from ecc.formats import qlog as qlog
     from ecc.linear import DelaySystem, SampledSystem
@@ -59,6 +60,7 @@ _HOMES: dict[str, str | None] = {
     "Workload": "traffic.workload",
     "compare": "comparison",
     "critical_gain": "stability.checked",
+    "explore": "explorer.widget",
     "linearize": "stability.checked",
     "simulate": "engines",
     "sweep": "batch.sweeps",
@@ -85,9 +87,9 @@ _PARTS = ("applications", "demands", "headers", "impairments", "native", "qlog",
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "Demand", "EccError", "Flow", "LinearOptions",
     "LinearizationError", "Link", "NativeError", "Network", "OnOff", "Pause", "SampledSystem", "Scenario", "Tmix",
-    "Trajectory", "UndecidedError", "Workload", "allocation", "compare", "conform", "critical_gain", "fluid", "linear",
-    "linearize", "live", "metrics", "models", "packet", "plot", "queues", "rl", "simulate", "stability", "sweep",
-    "sweep_means", "testing",
+    "Trajectory", "UndecidedError", "Workload", "allocation", "compare", "conform", "critical_gain", "explore",
+    "fluid", "linear", "linearize", "live", "metrics", "models", "packet", "plot", "queues", "rl", "simulate",
+    "stability", "sweep", "sweep_means", "testing",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The command line: `ecc crosscheck`, `reproduce`, `check`, `conform`, `simulate`, `sweep`, `stability`, `claims`.
+"""The command line: `ecc crosscheck`, `check`, `conform`, `simulate`, `sweep`, `stability`, `explore`, `claims`.
 
 Exit codes: 0 the work was done (a refuted claim is a result), 1 a check or a run ended in an error, 2 bad input, 3 a
 file could not be written, 4 a protocol does not conform or violates a property, 130 Ctrl-C or SIGTERM. Results go to
@@ -17,6 +17,7 @@ from ecc.cli import (  # noqa: F401  # isort: skip
     simulate,
     sweep,
     stability,
+    explore,
     claims,
     node,
     dissector,

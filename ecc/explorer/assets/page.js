@@ -1,0 +1,21 @@
+// The page of `ecc explore`: requests go to the server that sent it.
+import { mount } from "./explore.js";
+
+const transport = {
+  cancels: true,
+  ask: async (request, signal) => {
+    const answer = await fetch("ask", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request), signal });
+    return answer.json();
+  },
+  loadPlotly: () => Promise.resolve(), // a script of the page
+  first: () => {
+    try {
+      return { view: JSON.parse(decodeURIComponent(location.hash.slice(1))) };
+    } catch {
+      return {};
+    }
+  },
+};
+
+const explorer = await mount(document.getElementById("explorer"), transport);
+explorer.onChange(([view]) => history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify(view))}`));

@@ -1,0 +1,54 @@
+// The slider of a saved page: shows the panels that were computed for each value.
+const data = JSON.parse(document.getElementById("data").textContent);
+const panels = document.querySelector(".panels");
+const slider = document.getElementById("slider");
+
+const label = document.createElement("label");
+label.htmlFor = "value";
+const range = Object.assign(document.createElement("input"), { type: "range", id: "value", min: 0, max: data.values.length - 1, step: 1, value: data.first });
+slider.className = "slider";
+slider.append(label, range);
+
+for (const [name, title] of Object.entries(data.titles)) {
+  const section = document.createElement("section");
+  section.className = `panel ${name}`;
+  section.innerHTML = '<h2></h2><div class="content"></div><ul class="notes"></ul>';
+  section.querySelector("h2").textContent = title;
+  panels.append(section);
+}
+
+function write(tag, text, className = "") {
+  return Object.assign(document.createElement(tag), { textContent: text, className });
+}
+
+function show() {
+  const place = Number(range.value);
+  label.textContent = `${data.name} = ${data.values[place]}`;
+  range.setAttribute("aria-valuetext", label.textContent);
+  for (const [name, answer] of Object.entries(data.frames[place])) {
+    const content = panels.querySelector(`.${name} .content`);
+    panels.querySelector(`.${name} .notes`).replaceChildren(...(answer.notes ?? []).map(note => write("li", note)));
+    if (answer.figure) {
+      let plot = content.querySelector(".plot");
+      if (!plot) {
+        plot = Object.assign(document.createElement("div"), { className: "plot" });
+        plot.setAttribute("role", "img");
+        plot.setAttribute("aria-label", data.titles[name]);
+        content.replaceChildren(plot);
+      }
+      Object.assign(answer.figure.layout, { height: 340, width: undefined, autosize: true, margin: { l: 56, r: 12, t: 16, b: 48 } });
+      Plotly.react(plot, answer.figure.data, answer.figure.layout, { displayModeBar: false, responsive: true });
+    } else if (answer.svg) {
+      content.innerHTML = answer.svg;
+    } else if (answer.error) {
+      content.replaceChildren(write("p", answer.error, "error"));
+    } else {
+      const list = document.createElement("dl");
+      for (const [term, value] of answer.rows) list.append(write("dt", term), write("dd", value));
+      content.replaceChildren(write("p", answer.words, `words ${answer.stable ?? ""}`), list);
+    }
+  }
+}
+
+range.addEventListener("input", show);
+show();

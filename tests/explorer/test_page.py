@@ -1,0 +1,98 @@
+"""The page in a real browser: by keyboard, at two widths, light and dark, with a slow machine and a lost server."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from browser import CHROMIUM, Browser
+from waiting import HANG
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no chromium")]
+pytest.importorskip("starlette")
+
+QUIET = "document.querySelectorAll('.panel').length && !document.querySelector('.panel[aria-busy]')"
+
+
+@pytest.fixture(scope="module")
+def server():
+    command = [sys.executable, "-P", "-m", "ecc", "explore", "QIRCP", "--rtt", "100ms", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        address = process.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", address)
+        yield process, address
+        process.terminate()
+        assert process.wait(HANG) in (0, 130, -15)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (390, True)])
+def test_the_page_by_keyboard(server, browser, width, dark):
+    page = browser.page(server[1], width, 900, dark)
+    page.wait(QUIET, HANG)
+    words = "document.querySelector('.verdict .words').textContent"
+    assert page.value(words) == "stable, proven"
+    assert page.value("document.documentElement.scrollWidth") <= width
+    alpha = "document.activeElement.labels?.[0]?.textContent"
+    for _ in range(60):
+        page.press("Tab")
+        if page.value(f"{alpha} === 'alpha' && document.activeElement.type === 'range'"):
+            break
+    else:
+        raise AssertionError("the slider of alpha cannot be reached by the keyboard")
+    assert page.value("getComputedStyle(document.activeElement).outlineStyle") != "none"
+    for _ in range(4):
+        page.press("PageUp")
+    page.wait(f"{words} === 'unstable, proven'", HANG)
+    assert page.value("document.activeElement.type") == "range"
+    page.wait(QUIET, HANG)
+    assert page.value("document.querySelectorAll('.plot .main-svg').length") > 2
+    assert not page.errors()
+
+
+def test_each_panel_can_be_shown_and_hidden(server, browser):
+    page = browser.page(server[1])
+    page.wait(QUIET, HANG)
+    boxes = "[...document.querySelectorAll('.controls .group:last-of-type .check input')]"
+    assert page.value(f"{boxes}.length") == 11
+    page.value(f"{boxes}.forEach(box => box.checked || box.click())")
+    page.wait(f"document.querySelectorAll('.panel').length === 11 && {QUIET}", HANG)
+    assert page.value("document.querySelectorAll('.panel.refused').length") == 0
+    assert page.value("document.querySelectorAll('.panel .plot').length") == 8
+    page.value(f"{boxes}.forEach(box => box.click())")
+    assert page.value("document.querySelectorAll('.panel').length") == 0
+    assert not page.errors()
+
+
+def test_presets_comparison_and_code(server, browser):
+    page = browser.page(server[1])
+    page.wait(QUIET, HANG)
+    page.value(
+        "(() => { const select = document.querySelector('.bar select'); select.value = 'Lecture 4: queue management';"
+        " select.dispatchEvent(new Event('change')); })()"
+    )
+    page.wait(f"document.querySelectorAll('.panel').length === 10 && {QUIET}", 2 * HANG)
+    assert "CUBIC over PIE" in page.value("document.querySelector('[data-side=\"1\"] h2').textContent")
+    page.value("[...document.querySelectorAll('.bar button')].find(button => /code/.test(button.textContent)).click()")
+    page.wait("document.querySelector('dialog[open] pre')")
+    assert "PIE(" in page.value("document.querySelector('dialog pre').textContent")
+    assert not page.errors()
+
+
+def test_a_lost_server_is_reported_in_one_line(browser):
+    command = [sys.executable, "-P", "-m", "ecc", "explore", "QIRCP", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        page = browser.page(process.stdout.readline().strip())
+        page.wait(QUIET, HANG)
+        process.kill()
+        process.wait(HANG)
+    page.value(
+        "(() => { const range = document.querySelector('.controls input[type=range]'); range.value = 10;"
+        " range.dispatchEvent(new Event('input')); range.dispatchEvent(new Event('change')); })()"
+    )
+    page.wait("document.querySelector('.status').textContent.startsWith('No answer from Python')", HANG)
