@@ -33,10 +33,17 @@ class Browser:
         to_browser, self._out = os.pipe()
         self._in, from_browser = os.pipe()
         command = [
-            str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-            "--no-first-run", "--disable-background-networking", "--disable-component-update",
-            "--remote-debugging-pipe", f"--user-data-dir={folder}/profile",
-        ]  # fmt: skip
+            str(CHROMIUM),
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--remote-debugging-pipe",
+            f"--user-data-dir={folder}/profile",
+        ]
         # The protocol is read from file 3 and written to file 4.
         shell = ["sh", "-c", 'exec "$@" 3<&"$IN" 4>&"$OUT"', "sh", *command]
         self._process = subprocess.Popen(

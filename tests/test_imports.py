@@ -13,7 +13,8 @@ import pytest
 import ecc
 
 ORDER = """errors _support jit plot network traffic formats linear laws contract models queues scenario results
-loops native fluid packet live engines cycles comparison stability testing rl explorer claims conform batch cli __main__""".split()
+loops native fluid packet live engines cycles comparison stability testing rl explorer claims conform
+batch cli __main__""".split()
 ALONE = {
     "_support": {"errors"},
     "plot": {"_support.arguments"},
