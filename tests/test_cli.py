@@ -296,7 +296,7 @@ def test_long_lines_are_wrapped_at_words_in_a_terminal(capsys, monkeypatch):
 @pytest.mark.parametrize("width", ["80", "160"])
 def test_summaries_of_commands_are_complete(width):
     help_text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": width}).output
-    summaries = re.findall(r"^  (\w+)  +(.*)$", help_text.partition("Commands:")[2], re.M)
+    summaries = re.findall(r"^  ([\w-]+)  +(.*)$", help_text.partition("Commands:")[2], re.M)
     assert len(summaries) == len(app.registered_commands)
     assert all(text.endswith(".") and not text.endswith("...") and len(text) <= 60 for _, text in summaries)
 

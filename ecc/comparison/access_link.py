@@ -1,0 +1,297 @@
+"""Queue disciplines of an access link under one mix of traffic: delays of calls, page loads, fairness, utilization.
+
+A mix is a text such as "cubic:2,bbr,web,call": names with numbers of flows, and for web the share of the rate.
+Downloads (`cubic`, `newreno`, `bbr`, `prague`) last for the whole run. Their RTTs are evenly spread over the range;
+calls have the middle of the range. Delays are measured at the packets or video frames of calls and games.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc._support.arguments import shown
+from ecc._support.quantity import as_delay, as_rate, as_time
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.protocol import Protocol
+from ecc.models.bbr import BBR
+from ecc.models.constant_rate import ConstantRate
+from ecc.models.cubic import CUBIC
+from ecc.models.nada import NADA
+from ecc.models.newreno import NewReno
+from ecc.models.prague import Prague
+from ecc.network.network import Network
+from ecc.packet.simulation import simulate
+from ecc.queues import CAKE, PIE, CoDel, DropTail, DualPI2, FQCoDel
+from ecc.results.frames import FRAME_FIELDS, frames
+from ecc.results.metrics import evaluated
+from ecc.results.trajectory import Trajectory
+from ecc.scenario import Scenario
+from ecc.traffic.workload import Arrivals, Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["AccessLink", "default_disciplines", "measure", "summary", "waits_of_packets"]
+
+RING = 64  # RTTs that the sender of a call keeps
+SAMPLE = 0.04  # s, in which at most RING packets of a call, and 16 frames, are acknowledged
+RTT_FIELDS = ("flow.n", *(f"flow.rtts[{place}]" for place in range(RING)))
+
+
+@dataclass(frozen=True)
+class TimedRate(ConstantRate):
+    """A constant rate whose sender keeps the RTTs of its last packets."""
+
+    @dataclass
+    class FlowState:
+        n: int = 0  # RTTs so far
+        rtts: tuple[float, ...] = (0.0,) * RING  # the last RTTs [s]
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {**super().flow_hooks(), "on_ack": keep_rtt}
+
+
+def keep_rtt(flow: TimedRate.FlowState, header: Any, p: Params, env: FlowEnv) -> None:
+    """Keep the RTT of the packet."""
+    flow.rtts[flow.n % RING] = env.rtt  # type: ignore[index]
+    flow.n += 1
+
+
+HOSTS: Mapping[str, tuple[Callable[[], Protocol], int]] = {  # host of each name of a mix, and its packet size [bytes]
+    "cubic": (lambda: CUBIC(transport="sack"), 1500),
+    "newreno": (lambda: NewReno(transport="sack"), 1500),
+    "bbr": (BBR, 1500),
+    "prague": (Prague, 1500),
+    "call": (lambda: TimedRate("960 kb/s"), 1200),
+    "game": (lambda: TimedRate("100 kb/s"), 200),
+    "nada": (lambda: NADA(frames=30.0), 1200),
+}
+BULK = ("cubic", "newreno", "bbr", "prague")
+WEB_SIZE, WEB_SHAPE = 100_000, 1.5  # bytes, and standard deviation of the logarithm of the size
+WEB_LOAD = 0.1  # share of the rate
+WARM_UP = 0.25  # share of a run that is not measured
+COLUMNS = {
+    "delay_50": "added delay of the call, median [ms]",
+    "delay_95": "added delay of the call, 95th percentile [ms]",
+    "delay_99": "added delay of the call, 99th percentile [ms]",
+    "lost": "lost packets or frames of the call [%]",
+    "web_50": "page load, median [ms]",
+    "web_99": "page load, 99th percentile [ms]",
+    "fairness": "fairness of the downloads",
+    "utilization": "utilization [%]",
+}
+"""Measured quantities and their titles."""
+
+
+@dataclass(frozen=True)
+class AccessLink:
+    """An access link and the traffic on it.
+
+    Parameters
+    ----------
+    rate : float, bit/s, > 0
+        Rate of the link, for example "50 Mb/s".
+    rtts : tuple of two float, s
+        Minimum and maximum RTT without queues.
+    mix : str
+        Traffic, for example "cubic:2,bbr,web,call".
+    buffer : float, s, > 0
+        Time in which the link sends a full buffer.
+    duration : float, s, > 0
+        Duration of a run; its first quarter is not measured.
+    """
+
+    rate: Any
+    rtts: Any = (0.02, 0.08)
+    mix: str = "cubic:2,bbr,web,call"
+    buffer: Any = 0.2
+    duration: Any = 20.0
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "rate", as_rate(self.rate, "rate"))
+        low, high = (as_delay(value, "rtt", positive=True) for value in self.rtts)
+        if low > high:
+            raise ValueError(f"rtt must be MIN:MAX with MIN <= MAX, got {low:g} s and {high:g} s")
+        put(self, "rtts", (low, high))
+        put(self, "buffer", as_time(self.buffer, "buffer", positive=True))
+        put(self, "duration", as_time(self.duration, "duration", positive=True))
+        if not any(name in BULK for name, _ in self.parts):
+            raise ValueError(f"mix must have one of {', '.join(BULK)}, got {shown(self.mix)}")
+
+    @property
+    def parts(self) -> list[tuple[str, float]]:
+        """Names of the mix, with the number of flows or the load."""
+        parts = []
+        for item in self.mix.split(","):
+            name, sign, text = item.strip().partition(":")
+            try:
+                value = float(text) if sign else WEB_LOAD if name == "web" else 1.0
+            except ValueError:
+                value = -1.0
+            if name not in (*HOSTS, "web"):
+                raise ValueError(f"mix must have names of {', '.join((*HOSTS, 'web'))}, got {shown(item)}")
+            if not (0.0 < value < 1.0 if name == "web" else value >= 1.0 and value.is_integer()):
+                allowed = "a load between 0 and 1" if name == "web" else "a number of flows >= 1"
+                raise ValueError(f"mix must have {allowed} after {name!r}, got {shown(item)}")
+            parts.append((name, value))
+        return parts
+
+    @property
+    def flows(self) -> list[str]:
+        """Name of each flow, in the order of the flows."""
+        return [name for name, value in self.parts if name != "web" for _ in range(int(value))]
+
+    @property
+    def timed(self) -> list[int]:
+        """Flows whose delays are measured."""
+        return [k for k, name in enumerate(self.flows) if name not in BULK]
+
+    def scenario(self, discipline: Protocol, seed: int) -> Scenario:
+        """Return the scenario with a discipline at the link."""
+        low, high = self.rtts
+        names = self.flows
+        bulk = [k for k, name in enumerate(names) if name in BULK]
+        middle = 0.5 * (low + high)
+        spread = dict(zip(bulk, np.linspace(low, high, len(bulk)) if len(bulk) > 1 else [middle], strict=True))
+        rtts = [float(spread.get(k, middle)) for k in range(len(names))]
+        buffer = max(int(float(self.rate) * float(self.buffer) / 8.0), 15_000)
+        network = Network.dumbbell(self.rate, rtts=rtts, packet_size=1500, buffer=buffer)
+        sized = [replace(flow, packet_size=HOSTS[name][1]) for flow, name in zip(network.flows, names, strict=True)]
+        hosts: dict[Any, Any] = {k: HOSTS[name][0]() for k, name in enumerate(names)}
+        web = [
+            Arrivals(
+                [0],
+                8.0 * WEB_SIZE / (load * float(self.rate)),
+                WEB_SIZE,
+                WEB_SHAPE,
+                distribution="lognormal",
+                packet_size=1500,
+                access_delay=(0.25 * low, 0.25 * high),
+            )
+            for name, load in self.parts
+            if name == "web"
+        ]
+        return Scenario(
+            network.with_flows(sized),
+            {"flows": hosts | {"default": CUBIC(transport="sack")}, "links": {0: discipline}},
+            self.duration,
+            seed=seed,
+            workload=Workload(arrivals=web) if web else None,
+        )
+
+
+def default_disciplines(rate: float) -> dict[str, Protocol]:
+    """Return the disciplines that operators choose from, for a link of a rate [bit/s]."""
+    return {
+        "DropTail": DropTail(),
+        "CoDel": CoDel(mark=True),
+        "PIE": PIE(mark=True),
+        "FQCoDel": FQCoDel(mark=True),
+        "DualPI2": DualPI2(),
+        "CAKE": CAKE(rate=0.95 * rate),
+    }
+
+
+def waits_of_packets(run: Trajectory, flow: int, rtt: float) -> NDArray[np.float64]:
+    """Return the times by which the RTTs of a call's packets exceed the RTT without queues [s], after the warm-up."""
+    counts = np.nan_to_num(run.data["flow.n"].to_numpy()[:, flow]).astype(int)
+    rings = np.stack([run.data[name].to_numpy()[:, flow] for name in RTT_FIELDS[1:]], axis=1)
+    late = np.flatnonzero(run.data["time"].to_numpy() > WARM_UP * float(run.data["time"][-1]) + 1e-9)
+    waits = [np.zeros(0)]
+    for sample in late:
+        before = counts[sample - 1] if sample else 0
+        if counts[sample] - before > RING:
+            raise ValueError(f"duration must have at most {RING} packets of the call in {SAMPLE:g} s")
+        waits.append(rings[sample, np.arange(before, counts[sample]) % RING] - rtt)
+    return np.concatenate(waits)
+
+
+def measure(
+    link: AccessLink, discipline: Protocol, seed: int, cancel: Callable[[], bool] | None = None
+) -> dict[str, float]:
+    """Return the measured quantities of a run by the names of `COLUMNS`; {} if it was canceled."""
+    scenario = link.scenario(discipline, seed)
+    names = link.flows
+    has_rates = any(name in ("call", "game") for name in names)
+    record = [*(RTT_FIELDS if has_rates else ()), *(FRAME_FIELDS if "nada" in names else ())]
+    run = simulate(scenario, sample=SAMPLE, record=record, cancel=cancel)
+    if run.stopped != "completed":
+        return {}
+    begin, end = WARM_UP * float(link.duration), float(link.duration)
+    rtts = scenario.network.rtts
+    delays, lost, sent = [], 0.0, 0.0
+    for k in link.timed:
+        if names[k] == "nada":
+            media = frames(run, k).between(begin, 0.95 * end)  # Later ones may be in flight at the end
+            delays.append(media.delay - (rtts[k] - scenario.network.ack_delays[k]))
+            lost, sent = lost + media.lost, sent + media.last - media.first + 1
+        else:
+            delays.append(waits_of_packets(run, k, rtts[k]))
+            row = run.flows.iloc[k]
+            lost, sent = lost + row["lost"], sent + row["lost"] + row["delivered"]
+    pages = run.flows.iloc[len(names) :]
+    loads = pages["completion_time"][pages["start"] >= begin].dropna()
+    rates = run.goodput.sel(time=slice(begin, end)).mean("time").values[: len(names)]
+    bulk = np.array([rates[k] for k, name in enumerate(names) if name in BULK])
+    values, _ = evaluated(run, scenario, {"utilization": ("utilization", {})}, {"between": (begin, end)})
+    waits = 1e3 * np.concatenate([*delays, np.zeros(0)])
+    percentiles = np.percentile(waits, [50, 95, 99]) if len(waits) else np.full(3, np.nan)
+    return {
+        **dict(zip(("delay_50", "delay_95", "delay_99"), map(float, percentiles), strict=True)),
+        "lost": 100.0 * lost / sent if sent else np.nan,
+        "web_50": 1e3 * float(loads.quantile(0.5)) if len(loads) else np.nan,
+        "web_99": 1e3 * float(loads.quantile(0.99)) if len(loads) else np.nan,
+        "fairness": float(bulk.sum() ** 2 / (len(bulk) * (bulk**2).sum())) if bulk.sum() else np.nan,
+        "utilization": 100.0 * values["utilization"],
+    }
+
+
+def measured(
+    link: AccessLink, disciplines: Mapping[str, Protocol], seeds: Sequence[int], threads: int
+) -> Generator[tuple[str, int, dict[str, float]], None, None]:
+    """Yield (discipline, seed, quantities) of each run as it ends; the generator's end cancels the runs that remain."""
+    canceled = threading.Event()
+    pool = ThreadPoolExecutor(threads)
+    try:
+        tasks = {
+            pool.submit(measure, link, discipline, seed, canceled.is_set): (name, seed)
+            for seed in seeds
+            for name, discipline in disciplines.items()
+        }
+        waiting = set(tasks)
+        while waiting:
+            ended, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+            for task in ended:
+                yield (*tasks[task], task.result())
+    finally:
+        canceled.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def summary(rows: Sequence[tuple[str, int, Mapping[str, float]]]) -> pd.DataFrame:
+    """Return means over seeds and half-widths of 95 % confidence intervals (Student's t), one row per discipline.
+
+    The columns are the names of `COLUMNS`, each followed by "±" for the half-width (nan for one seed), and "runs".
+    """
+    import pandas as pd
+    from scipy.stats import t
+
+    table = pd.DataFrame([{"discipline": name, **values} for name, _, values in rows])
+    out = []
+    for name, group in table.groupby("discipline", sort=False):
+        entry: dict[str, Any] = {"discipline": name}
+        for column in COLUMNS:
+            values = group[column].dropna().to_numpy()
+            n = len(values)
+            entry[column] = values.mean() if n else np.nan
+            entry[f"{column} ±"] = t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
+        out.append(entry | {"runs": len(group)})
+    return pd.DataFrame(out).set_index("discipline")

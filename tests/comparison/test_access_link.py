@@ -1,0 +1,119 @@
+"""The comparison of disciplines on an access link: its measurements against traces, its command, and its refusals."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import ecc
+from ecc.cli import main
+from ecc.comparison.access_link import (
+    COLUMNS,
+    RTT_FIELDS,
+    SAMPLE,
+    AccessLink,
+    default_disciplines,
+    measure,
+    summary,
+    waits_of_packets,
+)
+from ecc.plot.access_link import access_link_figure
+from ecc.queues import CAKE, DropTail, FQCoDel
+
+SHORT = ["access-link", "--rate", "10 Mb/s", "--rtt", "20ms:40ms", "--mix", "cubic:2,web,call", "--duration", "2s"]
+
+
+def test_delays_are_those_of_each_packet_of_the_call():
+    """A trace has the times at which each packet of the call was sent and acknowledged."""
+    link = AccessLink("10 Mb/s", (0.02, 0.04), "cubic:2,call", duration=4.0)
+    scenario = link.scenario(DropTail(), 1)
+    run = ecc.packet.simulate(scenario, sample=SAMPLE, record=RTT_FIELDS, trace=10**6)
+    call, events = link.timed[0], run.trace
+    own = events[(events["entity"] == call) & (events["time"] <= 4.0)]
+    sent = own[own["event"] == "send"].drop_duplicates("value").set_index("value")["time"]
+    acked = own[own["event"] == "ack"].set_index("value")["time"]
+    late = acked[acked >= 1.0]
+    expected = (late - sent[late.index]).to_numpy() - scenario.network.rtts[call]
+    waits = waits_of_packets(run, call, scenario.network.rtts[call])
+    assert len(waits) > 250 and waits == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_call_waits_in_a_full_buffer_but_not_behind_fair_queues():
+    link = AccessLink("10 Mb/s", (0.02, 0.04), "cubic:2,web,call", duration=6.0)
+    plain, fair = (measure(link, discipline, 0) for discipline in (DropTail(), FQCoDel(mark=True)))
+    assert plain["delay_99"] > 100.0 > 5.0 > fair["delay_99"] > 0.0
+    assert fair["fairness"] > 0.9 and plain["utilization"] > 95.0
+    assert 20.0 < fair["web_50"] < plain["web_50"] < plain["web_99"]
+
+
+def test_frames_of_a_call_that_adapts_are_measured():
+    link = AccessLink("10 Mb/s", (0.03, 0.03), "cubic,nada,game", duration=6.0)
+    values = measure(link, CAKE(rate="9.5 Mb/s"), 0)
+    assert 0.0 < values["delay_50"] < values["delay_99"] < 100.0 and 0.0 <= values["lost"] < 5.0
+    assert np.isnan(values["web_50"])
+
+
+def test_intervals_are_those_of_students_t():
+    rows = [("A", k, dict.fromkeys(COLUMNS, value)) for k, value in enumerate((1.0, 2.0, 6.0))]
+    table = summary([*rows, ("B", 0, dict.fromkeys(COLUMNS, 1.0))])
+    assert table.loc["A", "delay_50"] == 3.0
+    assert table.loc["A", "delay_50 ±"] == pytest.approx(4.3027 * np.sqrt(7.0 / 3.0), rel=1e-4)
+    assert np.isnan(table.loc["B", "delay_50 ±"]) and table["runs"].tolist() == [3, 1]
+    figure = access_link_figure(table)
+    assert [list(trace.x) for trace in figure.data] == [[3.0, 1.0]] * 5
+
+
+def test_the_command_prints_a_table_and_writes_all_runs(tmp_path, capsys):
+    names = ["DropTail", "FQCoDel:target=10ms"]
+    command = [*SHORT, "--seeds", "2", *(word for name in names for word in ("--discipline", name))]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in names) and "Means of 2 runs" in printed
+    runs = (tmp_path / "out" / "results.csv").read_text().splitlines()
+    assert len(runs) == 5 and runs[0].startswith("discipline,seed,delay_50")
+    assert "plotly" in (tmp_path / "out" / "figure.html").read_text()
+    assert main([*command, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["access_link"]
+    assert [row["discipline"] for row in rows] == names
+
+
+def test_ctrl_c_prints_what_is_computed(capsys, monkeypatch):
+    from ecc.comparison import access_link
+
+    original = access_link.measured
+
+    def measured(*arguments):
+        yield next(original(*arguments))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(access_link, "measured", measured)
+    assert main([*SHORT, "--discipline", "DropTail", "--seeds", "3"]) == 130
+    out = capsys.readouterr()
+    assert "interrupted after 1 of 3 runs; results:" in out.err and "DropTail" in out.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--rtt", "80ms:20ms"], "rtt must be MIN:MAX with MIN <= MAX, got 0.08 s and 0.02 s"),
+        (["--mix", "web,call"], "mix must have one of cubic, newreno, bbr, prague, got 'web,call'"),
+        (["--mix", "cubic,tv"], "mix must have names of cubic, newreno, bbr, prague, call, game, nada, web, got 'tv'"),
+        (["--mix", "cubic:0"], "mix must have a number of flows >= 1 after 'cubic', got 'cubic:0'"),
+        (["--mix", "cubic,web:2"], "mix must have a load between 0 and 1 after 'web', got 'web:2'"),
+        (["--discipline", "FIFO"], "discipline must be one of DropTail,"),
+        (["--discipline", "CoDel:goal=1"], "--discipline"),
+        (["--rate", "0"], "rate must be > 0"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(options, message, capsys):
+    assert main([*SHORT, *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_the_default_disciplines_are_those_that_operators_choose_from():
+    disciplines = default_disciplines(1e7)
+    assert list(disciplines) == ["DropTail", "CoDel", "PIE", "FQCoDel", "DualPI2", "CAKE"]
+    assert disciplines["CAKE"].rate == 9.5e6
