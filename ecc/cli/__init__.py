@@ -1,4 +1,4 @@
-"""The command line: `ecc crosscheck`, `check`, `conform`, `simulate`, `sweep`, `stability`, `explore`, `access-link` ...
+"""The command line: `ecc COMMAND`, with a module for each command.
 
 Exit codes: 0 the work was done (a refuted claim is a result), 1 a check or a run ended in an error, 2 bad input, 3 a
 file could not be written, 4 a protocol does not conform or violates a property, 130 Ctrl-C or SIGTERM. Results go to
