@@ -272,6 +272,8 @@ def good() -> dict[str, Any]:
         "floquet_multipliers.delays": [1.0],
         "floquet_multipliers.period": 1.0,
         "quasi_polynomial.coefficients": {0.0: [1.0, 0.0], 1.0: [1.0]},
+        "roots_within.center": -1.0,
+        "roots_within.radius": 3.0,
         "stability_chart.family": lambda a, b: ecc.DelaySystem([-a, -b], [0.0, 1.0]),
         "stability_chart.ranges": {"a": (0.5, 1.0), "b": (0.5, 2.0)},
         "stability_chart.resolution": 0.25,

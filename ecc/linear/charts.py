@@ -125,9 +125,9 @@ class StabilityChart(Displayed):
         from ecc.plot.look import PALETTE, axis, figure
 
         colors = ["#9a9a9a", PALETTE[0], *_UNSTABLE_COLORS]
-        most = len(_UNSTABLE_COLORS)
-        texts = ["undecided", "stable", *(str(k) for k in range(1, most)), f"{most} or more"]
-        z = np.where(np.isnan(self.grid), -1.0, np.minimum(self.grid, float(most)))
+        n_colors = len(_UNSTABLE_COLORS)
+        texts = ["undecided", "stable", *(str(k) for k in range(1, n_colors)), f"{n_colors} or more"]
+        z = np.where(np.isnan(self.grid), -1.0, np.minimum(self.grid, float(n_colors)))
         shares = np.linspace(0.0, 1.0, len(colors) + 1)
         edges = [np.linspace(*ends, len(self.grid) + 1) for ends in self.ranges]
         fig = figure(height=460)
@@ -136,11 +136,11 @@ class StabilityChart(Displayed):
             y=edges[1],
             z=z.T.astype(np.int8),
             zmin=-1.5,
-            zmax=most + 0.5,
+            zmax=n_colors + 0.5,
             colorscale=[[share, color] for k, color in enumerate(colors) for share in shares[k : k + 2].tolist()],
             colorbar={
                 "title": {"text": "unstable roots", "side": "top"},
-                "tickvals": list(range(-1, most + 1)),
+                "tickvals": list(range(-1, n_colors + 1)),
                 "ticktext": texts,
                 "outlinewidth": 0,
                 "thickness": 14,
@@ -403,8 +403,8 @@ def _tops(local: Local, line: float) -> tuple[NDArray[np.bool_], Real, NDArray[n
     lead = local.lower[:, -1, 0] - sizes[:, -1, 1:].sum(axis=1)
     bounded = lead > 0.0
     top = reach(sizes[:, :-1].sum(axis=2), np.where(bounded, lead, 1.0)) * (1.0 + 1e-9)
-    least = np.exp(np.minimum(-line * late, -line * soon)) * (1.0 - 8.0 * _EPS)
-    neutral = (local.lower[:, -1, 1:].clip(0.0) * least[:, 1:]).sum(axis=1)
+    min_weight = np.exp(np.minimum(-line * late, -line * soon)) * (1.0 - 8.0 * _EPS)
+    neutral = (local.lower[:, -1, 1:].clip(0.0) * min_weight[:, 1:]).sum(axis=1)
     # delays of one state are independent, and so is a single one
     independent = (local.value.shape[1] == 2) | ((sizes[:, -1, 1:] > 0.0).sum(axis=1) == 1)
     return bounded, np.maximum(top, 1e-300), independent & (neutral > local.upper[:, -1, 0])
@@ -461,12 +461,12 @@ def _excludes_zero(local: Local, line: float, cell: NDArray[np.int64], w: Real, 
     full = 1.0 + phase + both + 0.5 * (phase + both) ** 2 * np.exp(abs(line) * spread)
     total = (plain + linear + local.rest[cell]) * bent * full[:, None]
     low = plain * moduli * (1.0 + phase[:, None]) + linear * moduli + plain * move[:, :, None]
-    whole = ((plain + linear + local.rest[cell]) * bent).sum(axis=1) * np.exp(abs(line) * spread)
-    remainder = (np.where(fast, whole, (total - low).sum(axis=1)) * weight).sum(axis=1)
+    modulus = ((plain + linear + local.rest[cell]) * bent).sum(axis=1) * np.exp(abs(line) * spread)
+    remainder = (np.where(fast, modulus, (total - low).sum(axis=1)) * weight).sum(axis=1)
     rounding = _EPS * (
         (20.0 + 4.0 * n + theta.shape[1] + 4.0 * size[:, None] * theta)
         * weight
-        * np.where(fast, whole, total.sum(axis=1))
+        * np.where(fast, modulus, total.sum(axis=1))
     )
     return np.asarray(_distance(center, sides) > remainder * (1.0 + 1e-12) + rounding.sum(axis=1))
 

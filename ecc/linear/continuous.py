@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc._support.arguments import check_arguments
+from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import quantity_text
-from ecc.errors import UndecidedError
+from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.bordered import Entries, strong_groups
 from ecc.linear.certificate import Certificate, certify_blocks
 from ecc.linear.characteristic import Complex, Rational, Real, Terms, identity, rounded
 from ecc.linear.exact_pair import MAX_STATES
 from ecc.linear.loops import ClosedLoop
 from ecc.linear.neutral import largest_radius
+from ecc.linear.quasipolynomial import QuasiPolynomial
 from ecc.linear.removable import certificate_without, removable_of
 from ecc.linear.rootfinding import noise
 from ecc.linear.systems import check_line, merge, rational_sums, read_delays, read_matrices, read_notes
@@ -446,3 +447,57 @@ class DelaySystem(ClosedLoop):
             raise ValueError(f"k must be <= {_MAX_ROOTS:,}, got {k}")
         roots = self._rightmost(k)
         return roots[roots.real > self.essential_abscissa]
+
+    def roots_within(self, center: Any, radius: float) -> Complex:
+        """Return all roots in a disk, also left of the essential abscissa of a neutral system, by proof.
+
+        Parameters
+        ----------
+        center : complex
+            Center of the disk, 1/s.
+        radius : float
+            Radius of the disk, > 0, 1/s.
+
+        Returns
+        -------
+        roots : complex ndarray, shape (k,)
+            Roots in the disk, by decreasing real part, 1/s.
+
+        Raises
+        ------
+        ValueError
+            The radius is not positive, or an artificial root of a distributed delay or of an algebraic equation lies in
+            the disk.   TypeError: the center is not a number.
+        ConvergenceError
+            Roots are multiple or on the circle, up to 768 bits; or the determinant has too many terms, or the radius is
+            too large for one power series, about 60 over the longest delay.
+
+        Notes
+        -----
+        Zeros of Taylor's polynomial of the determinant with a bound on its remainder, in ball arithmetic.
+
+        Examples
+        --------
+        >>> system = DelaySystem([-1.0], [0.0], neutral=[0.5], neutral_delays=[1.0])
+        >>> system.roots_within(-0.7 + 100j, 5.0)  # the essential abscissa is -log 2
+        array([-0.69312922+103.68220232j, -0.69312682 +97.39963911j])
+        """
+        if isinstance(center, bool) or not isinstance(center, complex | float | int | np.number):
+            raise TypeError(f"center must be a number, got {shown(center)}")
+        at = complex(center)
+        if not np.isfinite(at):
+            raise ValueError(f"center must be finite, got {shown(center)}")
+        if not radius > 0.0:
+            raise ValueError(f"radius must be > 0 1/s, got {shown(radius)}")
+        inside = [root for root in self._removable if abs(root - at) <= radius]
+        if inside:
+            raise ValueError(f"the disk must not contain artificial roots, got {inside[0]:g} 1/s inside it")
+        out = [np.zeros(0, complex)]
+        for part, multiplicity in self.blocks:
+            exact = QuasiPolynomial.of(part.characteristic_matrix)
+            roots = None if exact is None else exact.roots_within(at, radius)
+            if roots is None:
+                raise ConvergenceError(f"the roots in the disk of radius {radius:g} 1/s cannot be separated", at)
+            out += [roots] * multiplicity
+        every = np.concatenate(out)
+        return np.asarray(every[np.lexsort((-every.imag, -every.real))])

@@ -475,6 +475,35 @@ class QuasiPolynomial:
                 return nonzero
             order *= 2
 
+    def roots_within(self, center: complex, radius: float) -> Complex | None:
+        """Return all roots in a disk, simple and proven; None if they are not separated from each other or the circle.
+
+        F in the disk is a polynomial with coefficients in balls, of which the constant one contains the remainder. If
+        all enclosed zeros are inside or outside, none of these polynomials vanishes on the circle, so that F has as
+        many zeros inside as they have.
+
+        Parameters
+        ----------
+        center : complex
+            Center, 1/s.
+        radius : float
+            Radius, 1/s.
+        """
+        from flint import acb, arb, ctx
+
+        before = ctx.prec
+        try:
+            for ctx.prec in BITS[1:]:
+                zeros = _zeros(self._taylor(acb(center), arb(radius), inf, 2)[0])
+                if zeros is not None and all(abs(zero) < radius or abs(zero) > radius for zero in zeros):
+                    inside = [acb(center) + zero for zero in zeros if abs(zero) < radius]
+                    # with its center on the axis, an enclosure that meets the axis would contain a pair
+                    real = [center.imag == 0.0 and bool(root.imag.contains(0)) for root in inside]
+                    return np.array([root.real if on else root for root, on in zip(inside, real, strict=True)], complex)
+        finally:
+            ctx.prec = before
+        return None
+
     def roots_beside(self, root: float, multiplicity: int, radius: float) -> Complex | None:
         """Return the other roots in a disk around a real root of known multiplicity, multiple ones repeated.
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import lambertw
 
 from ecc.errors import ConvergenceError
-from ecc.linear import DelaySystem, SampledSystem, quasi_polynomial
+from ecc.linear import DelaySystem, SampledSystem, distributed_delay, quasi_polynomial
 from ecc.linear.characteristic import Characteristic
 from ecc.linear.rootfinding import isolated
 
@@ -368,3 +368,42 @@ def test_multiple_root_at_zero_is_exact():
         assert np.all(roots[multiplicity:].real < -1.0)
         assert np.abs(system.characteristic(roots[multiplicity:])).max() < 1e-10
         assert system.verdict == "unstable"
+
+
+def test_roots_within_a_disk_left_of_the_essential_abscissa():
+    """x' + 0.5 x'(t - 1) = -x: the chain of roots approaches Re s = -log 2 from the right."""
+    system = DelaySystem([-1.0], [0.0], neutral=[0.5], neutral_delays=[1.0])
+    assert len(system.roots_within(-0.7, 30.0)) == 11
+    near = system.roots_within(-0.7, 8.0)
+    np.testing.assert_allclose(near, system.roots(3), rtol=1e-13)
+    neutral = DelaySystem([1.0], [0.0], neutral=[0.5], neutral_delays=[1.0])  # its chain is left of the abscissa
+    roots = neutral.roots_within(-0.7 + 100j, 5.0)
+    assert len(roots) == 2 and np.all(roots.real < neutral.essential_abscissa)
+    with mpmath.workdps(40):
+        for root in roots.tolist():
+            exact = mpmath.findroot(lambda s: s * (1 + mpmath.exp(-s) / 2) - 1, root)
+            assert abs(root - complex(exact)) < 1e-13 * abs(root)
+
+
+def test_roots_within_a_disk_of_repeated_states_and_of_none():
+    one = DelaySystem([-1.0], [1.0])
+    two = DelaySystem([-np.eye(2)], [1.0])
+    np.testing.assert_allclose(two.roots_within(0.0, 2.0), np.repeat(one.roots_within(0.0, 2.0), 2))
+    assert len(one.roots_within(10.0, 2.0)) == 0
+    np.testing.assert_allclose(one.roots_within(0.0, 2.0), one.roots(2), rtol=1e-14)
+
+
+def test_roots_within_a_disk_are_refused_by_name():
+    system = DelaySystem([-1.0], [1.0])
+    with pytest.raises(ValueError, match="radius must be > 0 1/s, got -1.0"):
+        system.roots_within(0.0, -1.0)
+    with pytest.raises(TypeError, match=r"center must be a number, got \[1.0\]"):
+        system.roots_within([1.0], 1.0)
+    with pytest.raises(ValueError, match="center must be finite, got nan"):
+        system.roots_within(float("nan"), 1.0)
+    for unclear in (DelaySystem([[[1, 1], [-1, -1]]], [0.0]), DelaySystem([-2.0], [0.0])):  # double; on the circle
+        with pytest.raises(ConvergenceError, match="the roots in the disk of radius 2 1/s cannot be separated"):
+            unclear.roots_within(0.0, 2.0)
+    average = distributed_delay(1.0).feedback(1.0).system
+    with pytest.raises(ValueError, match="the disk must not contain artificial roots, got .* inside it"):
+        average.roots_within(0.0, 0.5)
