@@ -1,6 +1,7 @@
-"""NADA: delay margins, boundaries of models and packets, the filter of delays, the cycle of the ramp-up, frames, cases.
+"""NADA: delay margins, boundaries, the filter of delays, the cycle of the ramp-up, frames. GCC: its cycle, drops, TCP.
 
     python benchmarks/media.py [margins | limits | boundary | filter | cycles | frames | cases]
+    python benchmarks/media.py [gcc_cycles | gcc_drop | gcc_tcp]
 
 prints the tables of docs/media.md.
 """
@@ -9,19 +10,38 @@ from __future__ import annotations
 
 import importlib
 import sys
+from dataclasses import replace
+from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 import ecc
 from ecc.linear import DelaySystem
-from ecc.models import NADA
-from ecc.network.network import Network
+from ecc.models import GCC, NADA, NewReno
+from ecc.models.shared import feedback
+from ecc.network.impairments import CapacitySchedule
+from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 
 C = 1e6
 """Capacity [bit/s]."""
+FORMS = ("draft", "libwebrtc")
+GCCS = {f"GCC({form!r})": GCC(form) for form in FORMS}
+CONTROLLERS: dict[str, Any] = {**GCCS, "GCC(groups=1)": GCC(groups=1.0)}
+GCC_CASES = (
+    (1e6, 0.05, 0.1),
+    (1e6, 0.1, 0.1),
+    (1e6, 0.2, 0.1),
+    (1e6, 0.3, 0.1),
+    (1e6, 0.1, 0.05),
+    (2e6, 0.1, 0.1),
+    (4e6, 0.1, 0.1),
+)
+"""Capacity [bit/s], RTT [s] and report interval [s]."""
 
 
 def row(*cells: object) -> None:
@@ -164,12 +184,84 @@ def cases() -> None:
     sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
     custom = importlib.import_module("delay_target").DelayTarget()
     row("controller", "case", "measurement", "value", "required")
-    for name, hosts in {"NADA()": NADA(), "NADA, QEPS 30 ms": NADA(empty=0.03), "DelayTarget()": custom}.items():
+    for name, hosts in {
+        "NADA()": NADA(),
+        "NADA, QEPS 30 ms": NADA(empty=0.03),
+        "DelayTarget()": custom,
+        **CONTROLLERS,
+    }.items():
         for finding in ecc.conform.run(hosts, cases=["rfc8867"]).findings:
             row(name, finding.claim.id, str(finding.verdict), "", "")
             for measurement in finding.measurements:
                 if measurement.met is False:
                     row(name, finding.claim.id, measurement.name, measurement.value, measurement.reported)
+
+
+def gcc_cycle_of_packets(hosts: GCC, network: Network, units: float) -> tuple[float, float]:
+    """Return period [s] and range of the queue [ms] from 100 to 400 s; reports round arrivals to 1/`units` s."""
+    feedback.ATO_UNITS = units
+    run = ecc.packet.simulate(Scenario(network, hosts, 400.0), sample=0.01, record=["flow.x", "flow.decreases"])
+    time, queue = run.data["time"].to_numpy(), run.queue.to_numpy()[:, 0]
+    rate, decreases = run["flow.x"].to_numpy()[:, 0], run["flow.decreases"].to_numpy()[:, 0]
+    capacity = float(network.capacities[0])
+    ends = np.flatnonzero((np.diff(decreases) > 0) & (rate[:-1] > capacity) & (time[:-1] > 100.0))
+    swing = float(np.mean([np.ptp(queue[a:b]) for a, b in pairwise(ends)]))
+    return float(np.diff(time[ends]).mean()), 8e3 * swing / capacity
+
+
+def gcc_cycles() -> None:
+    """Print the cycle of GCC, one flow: the model of groups, packets with fine reports, packets as in RFC 8888."""
+    row(
+        "form",
+        "C [Mb/s]",
+        "RTT [ms]",
+        "delta [ms]",
+        "period [s]: model",
+        "fine",
+        "RFC 8888",
+        "queue [ms]: model",
+        "...",
+    )
+    spawn = get_context("spawn")
+    with spawn.Pool(2, maxtasksperchild=1) as pool:  # compiled hooks keep the constants of the process
+        for form in FORMS:
+            for capacity, rtt, delta in GCC_CASES:
+                network = Network.dumbbell(capacity, rtts=[rtt], packet_size=500)
+                hosts = GCC(form, min_rate=0.3 * capacity, max_rate=2.0 * capacity, report_interval=delta)
+                cycle = ecc.stability.limit_cycle(hosts, network)
+                cases = [(hosts, network, units) for units in (65536.0, 1024.0)]
+                periods, swings = zip(*pool.starmap(gcc_cycle_of_packets, cases, chunksize=1), strict=True)
+                swing = 16e3 * cycle.amplitude / capacity
+                row(form, capacity / 1e6, 1e3 * rtt, 1e3 * delta, cycle.period, *periods, swing, *swings)
+
+
+def gcc_drop() -> None:
+    """Print the response of GCC to a capacity that falls from 1 to 0.5 Mb/s at 60 s, with a queue of 300 ms."""
+    row("controller", "reduced below 0.5 Mb/s after [s]", "largest queue [ms]", "lost", "rate/C, last 30 s")
+    network = Network.dumbbell(C, rtts=[0.1], packet_size=500, buffer=37_500)
+    drop = CapacitySchedule(link=0, times=[60.0], capacities=[0.5e6])
+    for name, hosts in {**CONTROLLERS, "NADA()": NADA()}.items():
+        run = ecc.packet.simulate(Scenario(network, hosts, 120.0, impairments=[drop]), sample=0.05, record=["flow.x"])
+        rate, queue = run["flow.x"].to_numpy()[:, 0], run.queue.to_numpy()[:, 0]
+        below = 0.05 * float(np.flatnonzero(rate[1200:] <= 0.5e6)[0])
+        late = float(run.goodput[-600:].mean()) / 0.5e6
+        row(name, below, 8e3 * queue[1200:].max() / 0.5e6, int(run.flows["lost"].sum()) // 500, late)
+
+
+def gcc_tcp() -> None:
+    """Print the shares of GCC and of one NewReno flow that starts at 20 s, 2 Mb/s, RTT 100 ms, until 140 s."""
+    row("controller", "queue [ms]", "media [Mb/s]", "NewReno [Mb/s]", "mean queue [ms]")
+    fixed: dict[str, Any] = {
+        f"{name}, fixed threshold": replace(each, gain_up=0.0, gain_down=0.0) for name, each in GCCS.items()
+    }
+    for name, hosts in {**CONTROLLERS, **fixed, "NADA()": NADA()}.items():
+        for buffer in (0.1, 0.3, 1.0):
+            flows = [Flow([0], access_delay=0.05, packet_size=500), Flow([0], access_delay=0.05, start=20.0)]
+            network = Network([Link(2e6, buffer=int(buffer * 2e6 / 8.0))], flows)
+            protocols = {"flows": {0: replace(hosts, max_rate=2.5e6), 1: NewReno(transport="sack")}}
+            run = ecc.packet.simulate(Scenario(network, protocols, 140.0), sample=1.0)
+            rates = run.goodput[40:].mean("time").to_numpy() / 1e6
+            row(name, 1e3 * buffer, *rates.tolist(), 8e3 * float(run.queue[40:].mean()) / 2e6)
 
 
 TABLES = {
@@ -180,6 +272,9 @@ TABLES = {
     "cycles": cycles,
     "frames": frames,
     "cases": cases,
+    "gcc_cycles": gcc_cycles,
+    "gcc_drop": gcc_drop,
+    "gcc_tcp": gcc_tcp,
 }
 
 if __name__ == "__main__":

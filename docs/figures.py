@@ -66,6 +66,7 @@ EXAMPLES = {
     "gallery_slowdown": "docs/gallery.md",
     "gallery_capture": "docs/gallery.md",
     "gallery_ledger": "docs/gallery.md",
+    "media_gcc": "docs/media.md",
     "media_ramp_up": "docs/media.md",
     "nscc_cycle": "docs/nscc.md",
     "qlog": "docs/qlog.md",

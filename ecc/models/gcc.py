@@ -23,7 +23,7 @@ At each report, with R the rate received within `window`, A is (sec. 5.5)
 
 and As <- 1.05 As if a share p < 2 % of packets was lost, As (1 - p/2) if p > 10 % (sec. 6). The rate is min(A, As).
 
-form="libwebrtc" is the delay-based controller of the program (modules/congestion_controller/goog_cc, 2025):
+form="libwebrtc" is the delay-based controller of the program (modules/congestion_controller/goog_cc):
 
     m           slope of the smoothed delay, s <- 0.9 s + 0.1 sum(d), over the arrivals of the last 20 groups
     M           4 min(n, 60) m;   K: 0.0087 up, 0.039 down

@@ -26,7 +26,7 @@ from ecc.claims.checks.conformance.rfc8867 import (
     session,
     source,
 )
-from ecc.models import NADA, ConstantRate
+from ecc.models import GCC, NADA, ConstantRate
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -142,6 +142,17 @@ def test_nada(given: dict[str, Any], refuted: set[str]) -> None:
     assert len(found.findings) == 8 and not found.failures
     for finding in found.findings:
         assert str(finding.verdict) != "not comparable" and finding.pictures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("form", "refuted"), [("draft", {"capacity", "two", "rtt", "short"}), ("libwebrtc", {"two", "short"})]
+)
+def test_gcc(form: str, refuted: set[str]) -> None:
+    """Without probes of capacity GCC grows by 8 % per second; in the draft's form a long queue stays after a drop."""
+    found = ecc.conform.run(GCC(form), ["rfc8867"])
+    assert {one.claim.id.removeprefix("rfc8867-") for one in found.findings if str(one.verdict) == "refuted"} == refuted
+    assert len(found.findings) == 8 and not found.failures
 
 
 @pytest.mark.slow

@@ -12,10 +12,10 @@ import pytest
 
 import ecc
 from ecc.errors import LinearizationError
-from ecc.models import GCC
+from ecc.models import GCC, NewReno
 from ecc.models.shared import delay_gradient as gradient
 from ecc.network.impairments import CapacitySchedule, RandomLoss
-from ecc.network.network import Network
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import Run, resume
 from ecc.scenario import Scenario
 
@@ -198,6 +198,19 @@ def test_a_capacity_that_drops_is_found_again(form: str) -> None:
     )
     rate = run["flow.x"].to_numpy()[:, 0]
     assert rate[290:300].max() > 0.8e6 and rate[330:].max() < 0.6e6 and 0.35e6 < rate[450:].mean() < 0.5e6
+
+
+@pytest.mark.slow
+def test_the_draft_adapts_its_threshold_to_tcp() -> None:
+    """Sec. 5.4: a fixed threshold leaves less to a flow next to TCP; docs/media.md has the table."""
+    flows = [Flow([0], access_delay=0.05, packet_size=500), Flow([0], access_delay=0.05, start=20.0)]
+    network, rates = Network([Link(2e6, buffer=75_000)], flows), list[float]()
+    fixed: dict[str, Any] = {"gain_up": 0.0, "gain_down": 0.0}
+    for gains in ({}, fixed):
+        hosts = {"flows": {0: GCC(max_rate=2.5e6, **gains), 1: NewReno(transport="sack")}}
+        run = ecc.packet.simulate(Scenario(network, hosts, 140.0), sample=1.0)
+        rates.append(float(run.goodput[40:, 0].mean()))
+    assert rates[0] > 1.3 * rates[1] and rates[0] < 0.5e6
 
 
 NAMES = ["flow.x", "flow.threshold", "flow.complete", "flow.loss_estimate", "flow.decreases"]
