@@ -44,8 +44,8 @@ class Browser:
             "--remote-debugging-pipe",
             f"--user-data-dir={folder}/profile",
         ]
-        # The protocol is read from file 3 and written to file 4.
-        shell = ["sh", "-c", 'exec "$@" 3<&"$IN" 4>&"$OUT"', "sh", *command]
+        # The protocol is read from file 3 and written to file 4. Shells may not know file numbers of two digits.
+        shell = ["sh", "-c", 'exec "$@" 3<"/proc/self/fd/$IN" 4>"/proc/self/fd/$OUT"', "sh", *command]
         self._process = subprocess.Popen(
             shell,
             env={**os.environ, "IN": str(to_browser), "OUT": str(from_browser)},
@@ -87,7 +87,9 @@ class Browser:
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._in], [], [], max(0.0, end - time.monotonic()))
             assert ready, "the browser does not answer"
-            self._buffer += os.read(self._in, 1 << 20)
+            part = os.read(self._in, 1 << 20)
+            assert part, "the browser has ended"
+            self._buffer += part
         line, _, self._buffer = self._buffer.partition(b"\0")
         return dict(json.loads(line))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import inf, isfinite
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
 from ecc._support.display import frequency_text, quantity_text
-from ecc.errors import ConvergenceError, EccError, UndecidedError
+from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
 from ecc.explorer.diagram import block_diagram
 from ecc.explorer.view import Slider, View
 from ecc.fluid import simulate as simulate_fluid
 from ecc.linear import DelaySystem, SampledSystem
+from ecc.loops.marked_equilibrium import equilibria_of_a_family
 from ecc.packet import simulate as simulate_packets
 from ecc.plot import bode_figure, nyquist_figure, root_figure, stability_map_figure
 from ecc.plot.look import PALETTE, RATE, SIZE, axis, buckets_for, figure, thinned, unit_for
@@ -96,7 +97,14 @@ def panel(name: str, view: View, cancel: Cancel, axes: Sequence[str] = ()) -> An
 
 @lru_cache(maxsize=_KEPT_RUNS)
 def _model(key: _Key) -> DelaySystem | SampledSystem:
-    return key.view.linear()
+    with equilibria_of_a_family(_equilibria(key.view.protocol, key.view.second, key.view.discipline)):
+        return key.view.linear()
+
+
+@lru_cache(maxsize=_KEPT_RUNS)
+def _equilibria(*names: str) -> dict[Any, Real]:
+    """Return the last equilibria of a loop, at which the search for the next one starts."""
+    return {}
 
 
 class _Key:
@@ -224,13 +232,18 @@ def _map(view: View, axes: Sequence[str], cancel: Cancel) -> Answer:
 
     _linear(view)
     grid = {name: np.geomspace(*_modelled(view, sliders[name]), _GRID) for name in names}
-    values = stability_map(view.loop, view.network, grid, view.model_time, 1, progress=stop_if_cancelled)
     x, y = names
+    sampled = isinstance(_linear(view), SampledSystem)
+    try:
+        growth = stability_map(view.loop, view.network, grid, view.model_time, 1, progress=stop_if_cancelled)
+        values = growth.transpose(y, x).to_numpy()
+    except LinearizationError:  # between points that have linear models
+        values = _points(view, grid, cancel)
     drawn = stability_map_figure(
         grid[x],
         grid[y],
-        values.transpose(y, x).to_numpy(),
-        threshold=1.0 if values.name == "spectral_radius" else 0.0,
+        values,
+        threshold=1.0 if sampled else 0.0,
         x_title=x,
         y_title=y,
         log_x=True,
@@ -247,12 +260,29 @@ def _map(view: View, axes: Sequence[str], cancel: Cancel) -> Answer:
     return {"figure": drawn, "axes": names}
 
 
+def _points(view: View, grid: Mapping[str, Real], cancel: Cancel) -> Real:
+    """Return the spectral radius or abscissa point by point; NaN for points without a linear model."""
+    (x, columns), (y, rows) = grid.items()
+    values = np.full((len(rows), len(columns)), np.nan)
+    for place in np.ndindex(values.shape):
+        if cancel():
+            raise Cancelled
+        at = {x: float(columns[place[1]]), y: float(rows[place[0]])}
+        try:
+            system = _linear(replace(view, parameters={**view.parameters, **at}))
+            sampled = isinstance(system, SampledSystem)
+            values[place] = system.spectral_radius if sampled else system.spectral_abscissa
+        except (ValueError, EccError):
+            continue
+    return values
+
+
 def _modelled(view: View, slider: Slider) -> tuple[float, float]:
     """Return the part of a slider around its value for which the view has linear models, by bisection."""
 
     def has_model(value: float) -> bool:
         try:
-            replace(view, parameters={**view.parameters, slider.name: value}).linear()
+            _linear(replace(view, parameters={**view.parameters, slider.name: value}))
         except (ValueError, EccError):
             return False
         return True
@@ -325,8 +355,8 @@ def _chosen_flows(view: View) -> list[int]:
     protocols = view.run.deployment.flows
     for flow in range(network.n_flows):
         kinds.setdefault((type(protocols[flow]).__name__, float(network.rtts[flow])), flow)
-    others = [flow for flow in range(network.n_flows) if flow not in kinds.values()]
-    return sorted([*kinds.values(), *others][:_SHOWN_FLOWS])
+    remaining = [flow for flow in range(network.n_flows) if flow not in kinds.values()]
+    return sorted([*kinds.values(), *remaining][:_SHOWN_FLOWS])
 
 
 def _add_line(fig: go.Figure, time: Any, values: Real, name: str, color: str, dash: str, lines: int) -> None:

@@ -430,8 +430,8 @@ def reference_view(protocol: str, second: str = "", discipline: str | None = Non
     """
     View(protocol, second, discipline or "")  # refuses unknown names in one line
     loop, network = reference_case(all_protocols()[protocol]())
-    own = getattr(loop, "halves", ())
-    queue = next((part for half, part in own if half == "links"), None)
+    halves = getattr(loop, "halves", ())
+    queue = next((part for half, part in halves if half == "links"), None)
     parameters: dict[str, float] = {}
     if discipline is None and queue is not None:
         changed = {name: value for name, value in settings(queue).items() if name in parameter_names(queue)}

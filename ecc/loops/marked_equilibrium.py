@@ -32,12 +32,17 @@ _PREVIOUS: ContextVar[dict[Any, NDArray[np.float64]] | None] = ContextVar("_PREV
 
 
 @contextmanager
-def equilibria_of_a_family() -> Iterator[None]:
+def equilibria_of_a_family(known: dict[Any, NDArray[np.float64]] | None = None) -> Iterator[None]:
     """Start the search for each equilibrium at that of the previous member of a family, as long as this converges.
 
     A search from the beginning takes a hundred times as many evaluations of the laws.
+
+    Parameters
+    ----------
+    known : dict, optional
+        Equilibria of earlier members, to which those found are added; for example, one dict for all uses of a family.
     """
-    before = _PREVIOUS.set({})
+    before = _PREVIOUS.set({} if known is None else known)
     try:
         yield
     finally:

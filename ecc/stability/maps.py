@@ -19,6 +19,7 @@ from ecc.errors import ConvergenceError
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.linear.root_grid import Expansion, Field, dominant, expand
 from ecc.loops.closed_loop import linearize
+from ecc.loops.marked_equilibrium import equilibria_of_a_family
 from ecc.loops.options import LinearKeywords, LinearOptions, read_options
 from ecc.network.network import Network
 
@@ -140,7 +141,8 @@ def stability_map(
         return systems[i, j]
 
     shape = len(first), len(second)
-    s = _map(system, shape, executor, lambda i, j: report(lambda: point_text(i, j)))
+    with equilibria_of_a_family():
+        s = _map(system, shape, executor, lambda i, j: report(lambda: point_text(i, j)))
     sampled = time != "continuous"
     values = np.exp(s.real) if sampled else s.real
     import xarray as xr

@@ -7,6 +7,7 @@ import pytest
 
 import ecc
 from ecc.errors import EccError
+from ecc.explorer import panels
 from ecc.explorer.panels import PANELS, WORK, Cancelled, panel
 from ecc.explorer.presets import PRESETS
 from ecc.explorer.view import MAX_FLOWS, View, reference_view, view_of
@@ -177,6 +178,27 @@ def test_the_map_has_the_present_values():
     assert [trace.x[0] for trace in answer["figure"].data if trace.name == "present values"] == [0.7]
     with pytest.raises(ValueError, match="^axes must be two of "):
         panel("map", view, never, ["alpha", "alpha"])
+
+
+def test_maps_have_gaps_at_points_without_a_model():
+    network = ecc.Network.dumbbell("100 Mb/s", rtts=["100 ms"] * 4, packet_size=1500)
+    view = view_of({"flows": ecc.models.CUBIC(), "links": ecc.queues.PI2(packet_size=1500.0)}, network)
+    grid = {"links.alpha": np.array([0.3125, 2.5]), "flows.beta": np.array([0.7, 0.08])}
+    values = panels._points(view, grid, never)
+    exact = ecc.linearize(view.loop, view.network).spectral_abscissa
+    assert values[0, 0] == pytest.approx(exact, rel=1e-9) and values[0, 1] > 0.0
+    with pytest.raises(Cancelled):
+        panels._points(view, grid, lambda: True)
+
+
+def test_models_do_not_depend_on_the_views_before_them():
+    """The search for an equilibrium starts at that of the last view of the same protocols."""
+    network = ecc.Network.dumbbell("100 Mb/s", rtts=["100 ms"] * 4)
+    pair = {"flows": ecc.models.CUBIC(), "links": ecc.queues.PI2()}
+    for capacity in (100e6, 2e6, 900e6):
+        view = View.from_dict(view_of(pair, network).to_dict() | {"capacity": capacity, "duration": 10.0})
+        alone = ecc.linearize(view.loop, view.network)
+        assert panels._linear(view).roots(4) == pytest.approx(alone.roots(4), rel=1e-8)
 
 
 def test_cancelled_work_stores_no_run():
