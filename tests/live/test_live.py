@@ -4,10 +4,11 @@ import pytest
 
 import ecc.live
 from ecc.errors import EccError
-from ecc.models import EDN, QIRCP, NewReno
+from ecc.models import EDN, QIRCP, ConstantRate, NewReno
 from ecc.network.impairments import Aggregation, DeliveryTrace, Shaper
 from ecc.network.network import Flow, Link, Network
 from ecc.packet import simulate
+from ecc.queues import CAKE
 from ecc.scenario import Scenario
 
 pytestmark = pytest.mark.usefixtures("namespaces")
@@ -43,6 +44,18 @@ def test_several_routers_on_a_route_and_queues_for_acks():
     run, packets = live(scenario), simulate(scenario)
     found = [one.goodput[10:].mean("time").to_numpy() for one in (run, packets)]
     assert found[0] == pytest.approx(found[1], rel=0.03)
+
+
+@pytest.mark.slow
+def test_cake_shapes_real_frames_as_it_shapes_packets():
+    """Overload by packets that do not respond: the call in front of them is served, and the rate is the shaper's."""
+    network = Network.dumbbell("4 Mb/s", rtts=[0.05, 0.05], packet_size=1000, buffer=50_000)
+    hosts = {0: ConstantRate("200 kb/s"), 1: ConstantRate("6 Mb/s", ecn=True)}
+    scenario = Scenario(network, {"flows": hosts, "links": {0: CAKE(rate="3 Mb/s", tins="besteffort")}}, 2.0)
+    run, packets = live(scenario), simulate(scenario)
+    rates = [one.goodput[10:].mean("time").to_numpy() for one in (run, packets)]
+    assert rates[0] == pytest.approx(rates[1], rel=0.03) and rates[0].sum() == pytest.approx(3e6, rel=0.02)
+    assert float(run.drops.sum()) == pytest.approx(float(packets.drops.sum()), rel=0.1)
 
 
 @pytest.mark.slow

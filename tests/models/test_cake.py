@@ -155,3 +155,17 @@ def test_links_with_pause_and_fluid_runs_are_refused():
 def test_relabeled_flows_keep_their_hosts_and_codepoints():
     cake = CAKE(dscp=(0, 46), sources=(1, 2, 3)).relabeled([2, 0, 1, 1])
     assert cake.dscp == (0, 0, 46, 46) and cake.sources == (3, 1, 2, 2) and cake.destinations == ()
+
+
+@pytest.mark.slow
+def test_parts_and_the_twin_run_the_same_events():
+    """CAKE at a bottleneck and, with its ACK filter, in front of a slow uplink, in one part, in two, and in Python."""
+    rates = ("20 Mb/s", "15 Mb/s", "600 kb/s")
+    links = [ecc.Link(rate, "5 ms", buffer=200_000) for rate in rates]
+    flows = [ecc.Flow([0, 1], reverse=[2], ack_size=60) for _ in range(4)]
+    uplink = CAKE(rate="500 kb/s", tins="diffserv4", framing="ptm", overhead=22, ack_filter="aggressive", n_queues=64)
+    protocol = {"flows": NewReno(transport="rack", ecn=True), "links": {1: CAKE(rate="12 Mb/s"), 2: uplink}}
+    given = ecc.Scenario(ecc.Network(links, flows), protocol, 2.0, seed=2)
+    runs = [ecc.packet.simulate(given, **options) for options in ({}, {"threads": 2}, {"engine": "python"})]
+    assert len({run.stats["digest"] for run in runs}) == 1
+    assert float(runs[0].drops[:, 2].sum()) > 100 and float(runs[0].marks[:, 1].sum()) > 0
