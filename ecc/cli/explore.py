@@ -16,13 +16,13 @@ __all__ = ["explore"]
     short_help="Open a page on which sliders move parameters of a loop.",
     epilog=examples(
         "ecc explore",
-        "ecc explore PIQIRCP --rtt 100ms --rtt 300ms",
+        "ecc explore PIQI-RCP --rtt 100ms --rtt 300ms",
         "ecc explore --scenario scenario.toml --port 8000 --no-browser",
     ),
 )
 def explore(
     protocol: Annotated[
-        str, typer.Argument(metavar="PROTOCOL", help="Name of a protocol. Default: PIQIRCP.", show_default=False)
+        str, typer.Argument(metavar="PROTOCOL", help="Name of a protocol. Default: PIQI-RCP.", show_default=False)
     ] = "",
     rtt: Annotated[
         list[str] | None,
@@ -50,6 +50,6 @@ def explore(
         case = Scenario.from_toml(scenario)
         view = view_of(case.protocol, case.network, case.duration)
     else:
-        view = view_of(protocol or "PIQIRCP", rtts=[number_or_text(text) for text in rtt or ()])
+        view = view_of(protocol or "PIQI-RCP", rtts=[number_or_text(text) for text in rtt or ()])
     serve(view, port, not no_browser, lambda address: print(f"{address}\nCtrl-C ends it.", flush=True))
     return 0

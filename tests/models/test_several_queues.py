@@ -224,7 +224,7 @@ def test_a_queue_that_does_not_exist_stops_the_run(engine, index):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"scheduler": "wfq"}, "scheduler of Own must be one of 'priority', 'drr', 'fq', got 'wfq'"),
+        ({"scheduler": "wfq"}, "scheduler of Own must be one of 'priority', 'drr', 'fq', 'select', got 'wfq'"),
         ({"quanta": (1000, 0)}, r"quanta of Own must be whole numbers > 0 bytes, got \(1000, 0\)"),
         ({"quanta": ()}, "quanta of Own must have one entry per queue, got none"),
     ],

@@ -20,7 +20,11 @@ from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, DropTail, Policer, StepMarki
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 from ecc.scenario import Scenario
 
-CHOOSING = [cls for cls in all_disciplines().values() if "mark" in cls.__dataclass_fields__]
+PACKETS_ONLY = {"COBALT": "on_departure", "CAKE": "on_arrival"}
+"""Disciplines without a fluid: the queue that is found empty, and turns of a shaper, are events of single packets."""
+CHOOSING = [
+    cls for name, cls in all_disciplines().items() if "mark" in cls.__dataclass_fields__ and name not in PACKETS_ONLY
+]
 HOSTS = [cls(ecn=ecn) for cls in (NewReno, BIC, Vegas, FAST) for ecn in (False, True)]
 
 
@@ -56,6 +60,13 @@ def test_every_host_over_every_discipline(cls, host, signals):
     assert 0.0 <= chosen < float(found.arrival.sum()) * 0.1 / 8000
     assert chosen > 0.0 or isinstance(host, Vegas)  # a few packets in the queue may be none too many
     assert float(found.queue_max.max()) <= 300_000
+
+
+@pytest.mark.parametrize("name", PACKETS_ONLY)
+def test_disciplines_of_packets_alone_are_refused(name):
+    refusal = f"{name} has no fluid model: fluid runs support the hooks on_classify, on_dequeue, on_interval, got "
+    with pytest.raises(ValueError, match=refusal + PACKETS_ONLY[name]):
+        simulate(scenario(NewReno(ecn=True), all_disciplines()[name](mark=True), 4.0))
 
 
 @dataclass(frozen=True)
