@@ -49,6 +49,7 @@ DOCUMENTED = {
     "bytes": SIZE,
     "bit/s": RATE,
     "1/s": PER_TIME,
+    "1/ms": PER_TIME,
     "packets/s": PER_TIME,
     "packets/s^3": Dimension(time=-3),
 }
