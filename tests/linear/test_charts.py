@@ -132,6 +132,37 @@ def test_members_are_proven_to_have_the_number_of_their_cell(name):
         assert number == getattr(member, "system", member).certify(line).unstable
 
 
+def random_family(rng):
+    """Up to three states and three delays, entries of degree one or bilinear, delays affine; sometimes neutral."""
+    n, count = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    a = rng.normal(size=(count + 1, 3, n, n))
+    a[0, 0] -= rng.uniform(0.5, 2.5) * np.eye(n)
+    slope = rng.uniform(-0.3, 0.8, (count, 2)) * (rng.random((count, 2)) < 0.5)
+    tau = np.abs(slope).sum(axis=1) + rng.uniform(0.05, 1.5, count)
+    e, is_neutral, bend = rng.normal(size=(n, n)) * 0.25 / n, rng.random() < 0.3, rng.choice([0.0, 0.2])
+
+    def family(x, y):
+        matrices = [m[0] + 0.7 * (x * m[1] + y * m[2]) + bend * x * y * m[1] for m in a]
+        neutral = [(1.0 + 0.5 * x) * e] if is_neutral else []
+        return DelaySystem(matrices, [0.0, *(tau + slope @ [x, y])], neutral=neutral, neutral_delays=[1.0] * is_neutral)
+
+    return family
+
+
+@pytest.mark.slow
+def test_random_families_have_no_false_number():
+    rng = np.random.default_rng(7)
+    decided = 0
+    for line in [0.0, -0.2, 0.3] * 8:
+        family = random_family(rng)
+        chart = stability_chart(family, {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}, resolution=1 / 16, line=line)
+        for x, y in rng.uniform(-1.0, 1.0, (40, 2)).tolist():
+            if chart.verdict(x, y) != "undecided" and chart.unstable(x, y) < inf:
+                assert chart.unstable(x, y) == family(x, y).certify(line).unstable
+                decided += 1
+    assert decided > 500
+
+
 def test_neutral_part():
     """x' + c x'(t - 1) = -x - k x(t - 1): infinitely many unstable roots for |c| > 1, undecided only near |c| = 1."""
     chart = stability_chart(
