@@ -24,7 +24,7 @@ from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import html_table, quantity_text
 from ecc.linear.characteristic import Complex, Real
 from ecc.linear.continuous import DelaySystem
-from ecc.linear.elimination import Channels, Kernel, closed_and_opened, poles_of
+from ecc.linear.elimination import Channels, Kernel, closed_and_opened, is_singular, poles_of
 from ecc.linear.systems import read_delays
 
 __all__ = ["DelayModel", "combined", "connected", "real_array", "static_gain"]
@@ -572,7 +572,7 @@ def connected(model: DelayModel, back: Real | None, entry: Real, exit_: Real) ->
     through: list[Real] = [back @ c1, back @ d12, entry]
     if np.any(back @ d11):
         gain = np.eye(m) - back @ d11
-        if np.linalg.cond(gain) > 1e14:
+        if is_singular(gain):
             raise ValueError("the feedback without delays must not have gain 1, which determines no output")
         through = [np.asarray(np.linalg.solve(gain, part)) for part in through]
     through_x, through_w, through_v = through
@@ -611,7 +611,7 @@ def _without_instant(a: Real, b: Real, c: Real, d: Real, tau: Real) -> tuple[Rea
     keep_rows = np.concatenate([np.arange(p), p + np.flatnonzero(tau > 0.0)])
     keep_columns = np.concatenate([np.arange(m), m + np.flatnonzero(tau > 0.0)])
     gain = np.eye(len(rows)) - d[np.ix_(rows, columns)]
-    if k and np.linalg.cond(gain) > 1e14:
+    if k and is_singular(gain):
         raise ValueError("the feedback without delays must not have gain 1, which determines no output")
     from_x, from_u = np.linalg.solve(gain, c[rows]), np.linalg.solve(gain, d[np.ix_(rows, keep_columns)])
     into, out = b[:, columns], d[np.ix_(keep_rows, columns)]

@@ -22,7 +22,7 @@ from ecc.linear.characteristic import Real
 from ecc.linear.continuous import DelaySystem
 from ecc.linear.systems import components, reachable
 
-__all__ = ["Channels", "Kernel", "algebraic_system", "delayed_terms", "poles_of"]
+__all__ = ["Channels", "Kernel", "algebraic_system", "delayed_terms", "is_singular", "poles_of"]
 
 _KERNEL_BITS = 1024  # bits of the factors of kernels
 MAX_SUMS = 4000  # distinct sums of delays
@@ -84,7 +84,7 @@ class Channels(NamedTuple):
         """Return the model with u = -y, as a model with the same channels."""
         m, p = self.n_inputs, self.n_outputs
         gain = np.eye(m) + self.d[:p, :m]
-        if np.linalg.cond(gain) > 1e14:
+        if is_singular(gain):
             raise ValueError("I + D of the loop must be regular: the feedback without delays determines no output")
         outputs = np.hstack([self.c[:p], self.d[:p, m:]])
         back: Real = np.asarray(np.linalg.solve(gain, outputs)) if self.d[:p, :m].any() else outputs
@@ -142,6 +142,23 @@ class Channels(NamedTuple):
     def cycles(self) -> NDArray[np.bool_]:
         """Return from which channel (column) to which channel (row) a signal passes without a state."""
         return np.asarray(self.d[self.n_outputs :, self.n_inputs :] != 0.0)
+
+
+def is_singular(matrix: Real) -> bool:
+    """Return whether a matrix is singular to rounding, in any units of its rows and columns.
+
+    The measure is the spectral radius of |M^-1| |M|, the smallest condition number over all diagonal scalings (Bauer).
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (n, n)
+        The matrix.
+    """
+    try:
+        sizes = np.abs(np.linalg.inv(matrix)) @ np.abs(matrix)
+    except np.linalg.LinAlgError:
+        return True
+    return not (np.isfinite(sizes).all() and np.abs(np.linalg.eigvals(sizes)).max(initial=0.0) < 1e14)
 
 
 def retained_channels(pattern: NDArray[np.bool_]) -> list[int]:

@@ -380,3 +380,13 @@ def test_poles_next_to_an_artificial_root(power, gain):
     second = 1.5**2 * (power + 1) / (power + 3)
     residual = root.real + gain * (1.0 - root.real * mean + root.real**2 * second / 2.0)
     assert abs(residual) < 2 * gain**4
+
+
+@pytest.mark.parametrize("gain", [1e8, 1e12])
+def test_a_series_connection_with_a_large_gain_is_no_algebraic_loop(gain):
+    """PI control of gain k in series with 1/((s + 1) k) is that of gain 1."""
+    controller = transfer_function([gain, gain], [1.0, 0.0])
+    closed = (transfer_function([1.0 / gain], [1.0, 1.0], 0.5) * controller).feedback()
+    assert closed.poles(2)[1].real == pytest.approx(lambertw(-0.5).real / 0.5, rel=1e-9)  # after the cancelled pole -1
+    with pytest.raises(ValueError, match="must not have gain 1"):
+        delay(gain, 0.0).feedback(-1.0 / gain)
