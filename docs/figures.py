@@ -55,6 +55,8 @@ EXAMPLES = {
     "conformance_deviation": "docs/conformance.md",
     "copa_cycle": "docs/prague_and_copa.md",
     "delay_systems_chart": "docs/delay_systems.md",
+    "delay_pi_region": "docs/delay_systems.md",
+    "delay_pi_steps": "docs/delay_systems.md",
     "first_example": "README.md",
     "fabrics_incast": "docs/fabrics.md",
     "gallery_map": "docs/gallery.md",

@@ -49,10 +49,11 @@ ROOT = str(Path(ecc.__file__).parent)
 LOG = Path(__file__).parents[1] / "examples" / "cubic.sqlog"
 RESULTS = """Allocation Analysis Bifurcation Bound Case Certificate Comparison Conformance ConvergenceError Crossing
 CriticalGain DdeResult DdeSolution Decay Design Deviation Divergence EccError Event EmptyQueueCycle Equilibrium Formats
-FrequencyResponse Growth OrbitCover OrbitProof
+FrequencyResponse GainCell Growth OrbitCover OrbitProof
 Hopf Interval JointSpectralRadius LeastDecay LimitCycle IsolatedLink LinearizationError Loci Margins
 MeasuredBoundary NativeError
 Oscillation OutputBounds Partition PathCover PeriodicOrbit PerturbedRun PolicyLoop PolicyProperty PolicyRegion
+PIDRegion PIDTuning
 FloquetMultipliers MarkingCycle PolicyCycle PolicyLimit RelayCycle TargetCycle RttMargin RttRatio
 ModelAnalysis SafePerturbation StabilityClassification Search StabilityChart StabilityLimit StableInterval Stats
 Switched SwitchedLoop Finding NotApplicable PropertyError ProtocolReport
@@ -271,6 +272,20 @@ def good() -> dict[str, Any]:
         "floquet_multipliers.b": [lambda t: 0.5],
         "floquet_multipliers.delays": [1.0],
         "floquet_multipliers.period": 1.0,
+        "pid_region.plant": a_plant(),
+        "pid_region.kp": (-1.0, 3.0),
+        "pid_region.ki": (-0.5, 4.0),
+        "PIDRegion.controller.kp": 0.5,
+        "PIDRegion.controller.ki": 0.4,
+        "PIDRegion.loop.kp": 0.5,
+        "PIDRegion.loop.ki": 0.4,
+        "PIDRegion.certify.kp": 0.5,
+        "PIDRegion.certify.ki": 0.4,
+        "PIDRegion.is_stable_in.kp": 0.5,
+        "PIDRegion.is_stable_in.ki": 0.4,
+        "tune_pid.plant": a_plant(),
+        "pid.kp": 1.0,
+        "pid.ki": 1.0,
         "quasi_polynomial.coefficients": {0.0: [1.0, 0.0], 1.0: [1.0]},
         "roots_within.center": -1.0,
         "roots_within.radius": 3.0,
@@ -632,6 +647,7 @@ def makers() -> dict[str, Callable[[], Any]]:
         "DelaySystem": lambda: ecc.linearize(protocol, network, "continuous"),
         "DelayModel": a_plant,
         "DelayModel.lft": lambda: ecc.linear.block([[a_plant(), 1.0], [1.0, 0.0]]),
+        "PIDRegion": lambda: ecc.linear.pid_region(a_plant()),
         "SampledSystem": lambda: ecc.linearize(protocol, network, "discrete"),
         "Vegas": lambda: ecc.models.Vegas(alpha=3.0, beta=3.0),
         "Comparison": lambda: ecc.compare(good()["scenario"]),

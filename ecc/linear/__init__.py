@@ -14,6 +14,8 @@ from ecc.linear.interop import to_control
 from ecc.linear.loci import Loci, characteristic_loci, return_ratio
 from ecc.linear.margins import Margins
 from ecc.linear.network_bounds import OutputBounds, bound_derivatives, bound_outputs, interval_outputs
+from ecc.linear.pid_region import GainCell, PIDRegion, pid, pid_region
+from ecc.linear.pid_tuning import PIDTuning, tune_pid
 from ecc.linear.sampled import SampledSystem, from_control
 from ecc.linear.stability_limits import Crossing, StabilityLimit, crossings, stability_limit
 from ecc.linear.switched import Switched, SwitchedLoop
@@ -21,10 +23,11 @@ from ecc.linear.switching import IntervalRecurrence, JointSpectralRadius, joint_
 from ecc.linear.systems import LinearSystem, certify
 
 __all__ = [
-    "Certificate", "Crossing", "DelayModel", "DelaySystem", "FloquetMultipliers", "FrequencyResponse",
+    "Certificate", "Crossing", "DelayModel", "DelaySystem", "FloquetMultipliers", "FrequencyResponse", "GainCell",
     "IntervalRecurrence", "JointSpectralRadius", "LinearSystem", "Loci", "Margins", "Oscillation", "OutputBounds",
-    "SampledSystem", "StabilityChart", "StabilityLimit", "Switched", "SwitchedLoop", "block", "bound_derivatives",
-    "bound_outputs", "certify", "characteristic_loci", "crossings", "delay", "descriptor", "distributed_delay",
-    "floquet_multipliers", "from_control", "interval_outputs", "joint_spectral_radius", "quasi_polynomial",
-    "relay_oscillation", "return_ratio", "stability_chart", "stability_limit", "to_control", "transfer_function",
+    "PIDRegion", "PIDTuning", "SampledSystem", "StabilityChart", "StabilityLimit", "Switched", "SwitchedLoop",
+    "block", "bound_derivatives", "bound_outputs", "certify", "characteristic_loci", "crossings", "delay",
+    "descriptor", "distributed_delay", "floquet_multipliers", "from_control", "interval_outputs",
+    "joint_spectral_radius", "pid", "pid_region", "quasi_polynomial", "relay_oscillation", "return_ratio",
+    "stability_chart", "stability_limit", "to_control", "transfer_function", "tune_pid",
 ]  # fmt: skip
