@@ -127,8 +127,8 @@ class Channels(NamedTuple):
         """Return the channel of what leaves the interval of a kernel; None if nothing enters it."""
         m, p, z = self.n_inputs, self.n_outputs, kernel.state
         if kernel.size > 1:
-            found = np.flatnonzero(self.b[z + 1, m:]).tolist()
-            return found[0] if found else None
+            channels = np.flatnonzero(self.b[z + 1, m:]).tolist()
+            return channels[0] if channels else None
         enters = np.concatenate([self.a[z], self.b[z]])
         enters[z] += kernel.rate
         for channel in np.flatnonzero(self.delays == kernel.length).tolist():

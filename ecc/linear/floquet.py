@@ -200,15 +200,15 @@ def _multipliers(
     row = 0
     for element in range(zero, elements):
         low, high = ends[element], ends[element + 1]
-        own = columns(element)
+        unknowns = columns(element)
         for i in range(1, degree + 1):
             # a point at the end of an element belongs to it, so coefficients are evaluated slightly before a jump
             t = low + 0.5 * (high - low) * (x[i] + 1.0)
             inside = min(t, high - 1e-12 * (high - low))
             rows = slice(row, row + n)
             for j in range(degree + 1):
-                system[rows, own[j]] += 2.0 / (high - low) * derivative[i, j] * np.eye(n)
-            system[rows, own[i]] -= _matrix(a, inside, n)
+                system[rows, unknowns[j]] += 2.0 / (high - low) * derivative[i, j] * np.eye(n)
+            system[rows, unknowns[i]] -= _matrix(a, inside, n)
             for function, delay in zip(b, tau, strict=True):
                 back = t - float(delay)
                 source = int(np.clip(np.searchsorted(ends, back - 1e-12 * period), 1, elements)) - 1
@@ -219,6 +219,6 @@ def _multipliers(
                     system[rows, column] -= factor * gain
             row += n
     solution = -np.linalg.solve(system[:, known:], system[:, :known])
-    whole = np.vstack([np.eye(known), solution])
-    values = np.linalg.eigvals(whole[total - known :]).astype(np.complex128)
+    solutions = np.vstack([np.eye(known), solution])
+    values = np.linalg.eigvals(solutions[total - known :]).astype(np.complex128)
     return np.asarray(values[np.lexsort((-values.imag, -np.abs(values)))])
