@@ -40,8 +40,8 @@ def access_link(
         str,
         typer.Option(
             metavar="NAME:N,...",
-            help="Traffic: cubic, newreno, bbr and prague downloads, web (with its load, as in web:0.1), and call, game"
-            " or nada, whose delays are measured.",
+            help="Traffic: cubic, newreno, bbr and prague downloads, web and stream (constant rate) with their"
+            " share of the rate, as in web:0.1, and call, game or nada, whose delays are measured.",
         ),
     ] = "cubic:2,bbr,web,call",
     discipline: Annotated[
@@ -55,6 +55,12 @@ def access_link(
     seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Number of runs of each discipline. Default: 5.")] = 5,
     buffer: Annotated[str, typer.Option(metavar="TIME", help="Delay of a full buffer. Default: 200ms.")] = "200ms",
     duration: Annotated[str, typer.Option(metavar="TIME", help="Duration of a run. Default: 20s.")] = "20s",
+    aggregation: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="ACKs of downloads wait for others up to this time, as in Wi-Fi. Default: 0s, never."
+        ),
+    ] = "0s",
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for results.csv (all runs) and figure.html.")
     ] = None,
@@ -70,7 +76,7 @@ def access_link(
 
     low, _, high = rtt.partition(":")
     rtts = (number_or_text(low), number_or_text(high or low))
-    link = AccessLink(number_or_text(rate), rtts, mix, number_or_text(buffer), number_or_text(duration))
+    link = AccessLink(number_or_text(rate), rtts, mix, *map(number_or_text, (buffer, duration, aggregation)))
     named = _named(discipline) if discipline else default_disciplines(float(link.rate))
     if out is not None:
         make_folder(out)

@@ -1,6 +1,6 @@
 """Queue disciplines of an access link under one mix of traffic: delays of calls, page loads, fairness, utilization.
 
-A mix is a text such as "cubic:2,bbr,web,call": names with numbers of flows, and for web the share of the rate.
+A mix is a text such as "cubic:2,bbr,web,call": names with numbers of flows; web and stream have shares of the rate.
 Downloads (`cubic`, `newreno`, `bbr`, `prague`) last for the whole run. Their RTTs are evenly spread over the range;
 calls have the middle of the range. Delays are measured at the packets or video frames of calls and games.
 """
@@ -26,6 +26,7 @@ from ecc.models.cubic import CUBIC
 from ecc.models.nada import NADA
 from ecc.models.newreno import NewReno
 from ecc.models.prague import Prague
+from ecc.network.impairments import Aggregation
 from ecc.network.network import Network
 from ecc.packet.simulation import simulate
 from ecc.queues import CAKE, PIE, CoDel, DropTail, DualPI2, FQCoDel
@@ -73,9 +74,11 @@ HOSTS: Mapping[str, tuple[Callable[[], Protocol], int]] = {  # host of each name
     "game": (lambda: TimedRate("100 kb/s"), 200),
     "nada": (lambda: NADA(frames=30.0), 1200),
 }
+STREAM_SIZE = 1200  # bytes
+SHARES = {"web": 0.1, "stream": 0.5}
+"""Parts of a mix that have a share of the rate, with its default: pages, and a stream that responds to nothing."""
 BULK = ("cubic", "newreno", "bbr", "prague")
 WEB_SIZE, WEB_SHAPE = 100_000, 1.5  # bytes, and standard deviation of the logarithm of the size
-WEB_LOAD = 0.1  # share of the rate
 WARM_UP = 0.25  # share of a run that is not measured
 COLUMNS = {
     "delay_50": "added delay of the call, median [ms]",
@@ -106,6 +109,8 @@ class AccessLink:
         Time in which the link sends a full buffer.
     duration : float, s, > 0
         Duration of a run; its first quarter is not measured.
+    aggregation : float, s, >= 0
+        Maximum time for which ACKs of downloads wait for others, uniformly drawn, as in Wi-Fi; 0: ACKs do not wait.
     """
 
     rate: Any
@@ -113,6 +118,7 @@ class AccessLink:
     mix: str = "cubic:2,bbr,web,call"
     buffer: Any = 0.2
     duration: Any = 20.0
+    aggregation: Any = 0.0
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -123,6 +129,7 @@ class AccessLink:
         put(self, "rtts", (low, high))
         put(self, "buffer", as_time(self.buffer, "buffer", positive=True))
         put(self, "duration", as_time(self.duration, "duration", positive=True))
+        put(self, "aggregation", as_delay(self.aggregation, "aggregation"))
         if not any(name in BULK for name, _ in self.parts):
             raise ValueError(f"mix must have one of {', '.join(BULK)}, got {shown(self.mix)}")
 
@@ -133,13 +140,13 @@ class AccessLink:
         for item in self.mix.split(","):
             name, sign, text = item.strip().partition(":")
             try:
-                value = float(text) if sign else WEB_LOAD if name == "web" else 1.0
+                value = float(text) if sign else SHARES.get(name, 1.0)
             except ValueError:
                 value = -1.0
-            if name not in (*HOSTS, "web"):
-                raise ValueError(f"mix must have names of {', '.join((*HOSTS, 'web'))}, got {shown(item)}")
-            if not (0.0 < value < 1.0 if name == "web" else value >= 1.0 and value.is_integer()):
-                allowed = "a load between 0 and 1" if name == "web" else "a number of flows >= 1"
+            if name not in (*HOSTS, *SHARES):
+                raise ValueError(f"mix must have names of {', '.join((*HOSTS, *SHARES))}, got {shown(item)}")
+            if not (0.0 < value < 1.0 if name in SHARES else value >= 1.0 and value.is_integer()):
+                allowed = "a share between 0 and 1" if name in SHARES else "a number of flows >= 1"
                 raise ValueError(f"mix must have {allowed} after {name!r}, got {shown(item)}")
             parts.append((name, value))
         return parts
@@ -147,12 +154,12 @@ class AccessLink:
     @property
     def flows(self) -> list[str]:
         """Name of each flow, in the order of the flows."""
-        return [name for name, value in self.parts if name != "web" for _ in range(int(value))]
+        return [name for name, value in self.parts if name != "web" for _ in range(max(int(value), 1))]
 
     @property
     def timed(self) -> list[int]:
         """Flows whose delays are measured."""
-        return [k for k, name in enumerate(self.flows) if name not in BULK]
+        return [k for k, name in enumerate(self.flows) if name not in (*BULK, "stream")]
 
     def scenario(self, discipline: Protocol, seed: int) -> Scenario:
         """Return the scenario with a discipline at the link."""
@@ -164,8 +171,13 @@ class AccessLink:
         rtts = [float(spread.get(k, middle)) for k in range(len(names))]
         buffer = max(int(float(self.rate) * float(self.buffer) / 8.0), 15_000)
         network = Network.dumbbell(self.rate, rtts=rtts, packet_size=1500, buffer=buffer)
-        sized = [replace(flow, packet_size=HOSTS[name][1]) for flow, name in zip(network.flows, names, strict=True)]
-        hosts: dict[Any, Any] = {k: HOSTS[name][0]() for k, name in enumerate(names)}
+        sizes = [HOSTS[name][1] if name in HOSTS else STREAM_SIZE for name in names]
+        sized = [replace(flow, packet_size=size) for flow, size in zip(network.flows, sizes, strict=True)]
+        shares = iter([share for name, share in self.parts if name == "stream"])
+        hosts: dict[Any, Any] = {
+            k: HOSTS[name][0]() if name in HOSTS else ConstantRate(next(shares) * self.rate)
+            for k, name in enumerate(names)
+        }
         web = [
             Arrivals(
                 [0],
@@ -185,6 +197,7 @@ class AccessLink:
             self.duration,
             seed=seed,
             workload=Workload(arrivals=web) if web else None,
+            impairments=[Aggregation((0.0, self.aggregation), acks_of=bulk)] if self.aggregation else (),
         )
 
 

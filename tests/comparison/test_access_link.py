@@ -55,6 +55,16 @@ def test_frames_of_a_call_that_adapts_are_measured():
     assert np.isnan(values["web_50"])
 
 
+def test_streams_and_aggregation_are_those_of_the_scenario():
+    link = AccessLink("10 Mb/s", (0.02, 0.02), "bbr,stream:0.4,cubic,call", aggregation="10 ms", duration=4.0)
+    scenario = link.scenario(FQCoDel(mark=True), 0)
+    assert link.flows == ["bbr", "stream", "cubic", "call"] and link.timed == [3]
+    assert scenario.impairments[0].acks_of == (0, 2) and scenario.impairments[0].wait == (0.0, 0.01)
+    run = ecc.packet.simulate(scenario)
+    assert float(run.goodput[10:, 1].mean()) == pytest.approx(10e6 / 3, rel=0.1)  # Less than 4 Mb/s: a fair share
+    assert 0.0 < measure(link, FQCoDel(mark=True), 0)["delay_99"] < 10.0
+
+
 def test_intervals_are_those_of_students_t():
     rows = [("A", k, dict.fromkeys(COLUMNS, value)) for k, value in enumerate((1.0, 2.0, 6.0))]
     table = summary([*rows, ("B", 0, dict.fromkeys(COLUMNS, 1.0))])
@@ -99,9 +109,12 @@ def test_ctrl_c_prints_what_is_computed(capsys, monkeypatch):
     [
         (["--rtt", "80ms:20ms"], "rtt must be MIN:MAX with MIN <= MAX, got 0.08 s and 0.02 s"),
         (["--mix", "web,call"], "mix must have one of cubic, newreno, bbr, prague, got 'web,call'"),
-        (["--mix", "cubic,tv"], "mix must have names of cubic, newreno, bbr, prague, call, game, nada, web, got 'tv'"),
+        (
+            ["--mix", "cubic,tv"],
+            "mix must have names of cubic, newreno, bbr, prague, call, game, nada, web, stream, got 'tv'",
+        ),
         (["--mix", "cubic:0"], "mix must have a number of flows >= 1 after 'cubic', got 'cubic:0'"),
-        (["--mix", "cubic,web:2"], "mix must have a load between 0 and 1 after 'web', got 'web:2'"),
+        (["--mix", "cubic,web:2"], "mix must have a share between 0 and 1 after 'web', got 'web:2'"),
         (["--discipline", "FIFO"], "discipline must be one of DropTail,"),
         (["--discipline", "CoDel:goal=1"], "--discipline"),
         (["--rate", "0"], "rate must be > 0"),
