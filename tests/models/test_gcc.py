@@ -13,7 +13,7 @@ import pytest
 import ecc
 from ecc.errors import LinearizationError
 from ecc.models import GCC, NewReno
-from ecc.models.shared import delay_gradient as gradient
+from ecc.models import gcc as gradient
 from ecc.network.impairments import CapacitySchedule, RandomLoss
 from ecc.network.network import Flow, Link, Network
 from ecc.packet import Run, resume
