@@ -84,6 +84,50 @@ def test_presets_comparison_and_code(server, browser):
     assert not page.errors()
 
 
+def test_an_address_with_a_refused_state_shows_the_first_view(server, browser):
+    page = browser.page(f"{server[1]}#%7B%22protocol%22%3A%22nobody%22%7D")
+    page.wait(QUIET, HANG)
+    assert page.value("document.querySelector('.controls select').value") == "QIRCP"
+
+
+WIDGET = """
+(async () => {
+  const { default: widget } = await import("./explore.js");
+  const acts = new Map(), values = new Map();
+  const model = {
+    on: (name, act) => acts.set(name, act),
+    get: name => values.get(name),
+    set: (name, value) => values.set(name, value),
+    save_changes: () => {},
+    send: async ({ id, request }) => {
+      const script = async () => ({ script: await (await fetch("plotly.js")).text() });
+      const post = async () => (await fetch("ask", { method: "POST", body: JSON.stringify(request) })).json();
+      acts.get("msg:custom")({ id, answer: await (request.ask === "plotly" ? script() : post()) });
+    },
+  };
+  document.getElementById("explorer").remove();
+  delete window.Plotly;
+  const el = document.createElement("div");
+  document.body.append(el);
+  await widget.render({ model, el });
+  model.set("state", [{ protocol: "RCP", capacity: 1e7, rtts: [0.05], flows: 2, duration: 20 }]);
+  acts.get("change:state")();
+})()
+"""
+
+
+def test_the_widget_draws_and_follows_python(server, browser):
+    """A model in JavaScript stands for the kernel of a notebook."""
+    page = browser.page(server[1])
+    page.wait(QUIET, HANG)
+    page.call("Page.setBypassCSP", enabled=True)
+    page.call("Page.reload")
+    page.wait(QUIET, HANG)
+    page.value(WIDGET)
+    page.wait(f"document.querySelector('.controls select').value === 'RCP' && {QUIET}", HANG)
+    assert page.value("document.querySelectorAll('.plot .main-svg').length") > 2
+
+
 def test_a_lost_server_is_reported_in_one_line(browser):
     command = [sys.executable, "-P", "-m", "ecc", "explore", "QIRCP", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

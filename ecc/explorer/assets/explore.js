@@ -344,6 +344,7 @@ export async function mount(root, transport) {
 
   async function load(request) {
     const answer = await ask({ ask: "choices", ...request });
+    if (answer.error && !choices && request.view) return load({}); // an address with a state that is refused
     if (answer.error) { say(answer.error); return; }
     say("");
     choices = answer;
@@ -400,7 +401,7 @@ export async function mount(root, transport) {
     say(`Saved ${link.download}, with a slider of ${parameter}.`);
   }
 
-  await load(transport.first ? { views: undefined, ...transport.first() } : {});
+  await load(transport.first?.() ?? {});
   return {
     show: async views => {
       const parts = await Promise.all(views.map(view => ask({ ask: "choices", view })));
