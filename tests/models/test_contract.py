@@ -17,8 +17,8 @@ SHARED = ROOT / "models" / "shared"
 OWN = {cls.__name__: Path(cls.__module__.replace(".", "/")).name for cls in all_protocols(unresponsive=True).values()}
 OWN["Policy"] = "policy"  # with a network of its user
 """Protocol -> the name of its file."""
-STATEMENTS = ("claims", "stability", "rl")
-"""Rooms of statements on particular protocols, and of environments in which policies act through particular hosts."""
+STATEMENTS = ("claims", "explorer", "rl", "stability", "comparison/access_link.py")
+"""What is about particular protocols: statements, first views, hosts of policies, and the traffic of a home link."""
 
 
 @cache
@@ -49,9 +49,9 @@ def imports(module, level=0):
 
 def general_files():
     for path in sorted(ROOT.rglob("*.py")):
-        room, *_ = path.relative_to(ROOT).parts
+        place = path.relative_to(ROOT)
         own = path.parent == ROOT / "models" and (path.stem in OWN.values() or path.name == "__init__.py")
-        if room not in STATEMENTS and not own:
+        if not own and not {place.parts[0], place.as_posix()} & set(STATEMENTS):
             yield path
 
 
