@@ -14,6 +14,7 @@ __all__ = ["block_diagram"]
 
 _ROWS = 4  # groups of flows that have a row; a line of text counts the others
 _WIDTH, _ROW = 640, 84
+_NAME = ' class="name"'
 
 
 def block_diagram(view: View) -> str:
@@ -45,7 +46,8 @@ def block_diagram(view: View) -> str:
     title = f"Block diagram. Flows: {names}. Bottleneck: {', '.join(_link_lines(view, link))}."
     arrow = '<path d="M0 0 8 4 0 8z" fill="currentColor"/>'
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {bottom}" role="img" aria-label="{escape(title)}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {bottom}" role="img" '
+        f'aria-label="{escape(title)}">'
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" '
         f'orient="auto">{arrow}</marker></defs>{"".join(parts)}</svg>'
     )
@@ -78,8 +80,7 @@ def _link_lines(view: View, link: int) -> list[str]:
 def _box(x: float, y: float, width: float, height: float, lines: Sequence[str]) -> str:
     middle, first = x + 0.5 * width, y + 0.5 * height - 9 * (len(lines) - 1) + 5
     texts = (
-        f'<text x="{middle}" y="{first + 18 * k}" text-anchor="middle"{" class=name" if k == 0 else ""}>'
-        f"{escape(line)}</text>"
+        f'<text x="{middle}" y="{first + 18 * k}" text-anchor="middle"{_NAME if k == 0 else ""}>{escape(line)}</text>'
         for k, line in enumerate(lines)
     )
     return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="4"/>{"".join(texts)}'

@@ -9,6 +9,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd  # noqa: F401  # before threads draw figures: Plotly uses a pandas that another thread imports
 from numpy.typing import NDArray
 
 from ecc._support.arguments import shown

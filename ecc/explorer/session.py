@@ -102,6 +102,8 @@ class Session:
             return {"cancelled": True}
         except _ERRORS as error:
             return {"error": " ".join(str(error).split()) or type(error).__name__}
+        except Exception as error:  # a fault of ours, or of a custom protocol: the other panels go on
+            return {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
 
     def _choices(self, request: Mapping[str, Any]) -> Answer:
         """Answer with the controls of a view; of another protocol, those on its reference network."""

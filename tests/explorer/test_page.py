@@ -64,6 +64,7 @@ def test_each_panel_can_be_shown_and_hidden(server, browser):
     page.wait(f"document.querySelectorAll('.panel').length === 11 && {QUIET}", HANG)
     assert page.value("document.querySelectorAll('.panel.refused').length") == 0
     assert page.value("document.querySelectorAll('.panel .plot').length") == 8
+    assert page.value("document.querySelectorAll('.diagram svg text').length") >= 6
     page.value(f"{boxes}.forEach(box => box.click())")
     assert page.value("document.querySelectorAll('.panel').length") == 0
     assert not page.errors()

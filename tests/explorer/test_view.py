@@ -1,6 +1,7 @@
 """Views: their checks, the code that reproduces them, and every panel of every kind of protocol."""
 
 import math
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -128,6 +129,8 @@ def check_panel(name, view):
         assert "\n" not in str(error) and str(error)
         return None
     assert any(key in answer for key in ("figure", "svg", "words"))
+    if "svg" in answer:
+        assert ElementTree.fromstring(answer["svg"]).tag == "{http://www.w3.org/2000/svg}svg"
     if "figure" in answer:
         assert len(answer["figure"].to_json()) < 400_000
     return answer
