@@ -67,7 +67,8 @@ def _groups(view: View) -> list[tuple[str, float, int, tuple[float, float]]]:
 
 def _link_lines(view: View, link: int) -> list[str]:
     """Return the capacity, the routers or discipline, and the buffer of the bottleneck."""
-    routers = [type(router).__name__ for router in view.run.deployment.links[link]]
+    deployed = view.run.deployment.links[link]
+    routers = [type(router).__name__ for router in deployed if router.gives or not router.has_hosts()]
     buffer = view.network.links[link].buffer
     several = f" ({view.network.n_links} links, the slowest)" if view.network.n_links > 1 else ""
     return [

@@ -164,6 +164,15 @@ def test_presets_draw_their_panels(name):
                 assert answer is not None or each in ("verdict", "nyquist", "roots"), (name, each)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "discipline", "text"),
+    [("BBR", "", "drop-tail queue"), ("RCP", "", ">RCP<"), ("CUBIC", "PI2", ">PI2<"), ("XCP", "", "delay 50 ms")],
+)
+def test_the_diagram_names_routers_and_delays(protocol, discipline, text):
+    svg = panel("diagram", View(protocol, "", discipline, **SHORT), never)["svg"]
+    assert text in svg and f">{protocol}<" in svg
+
+
 def test_the_verdict_names_its_proof():
     view = view_of(ecc.models.PIQIRCP(), ecc.Network.dumbbell("100 Mb/s", rtts=["100 ms", "300 ms"]))
     verdict = panel("verdict", view, never)
