@@ -66,13 +66,12 @@ def _data_centers() -> tuple[View, ...]:
 
 
 _LINEAR = ("verdict", "limit", "nyquist", "rates", "queue")
-_RUNS = ("diagram", "rates", "queue", "fairness")
 PRESETS = MappingProxyType(
     {
         "XCP with one long RTT": Preset(_long_rtt, ("verdict", "limit", "nyquist", "roots", "rates", "queue")),
         "BBR beside CUBIC": Preset(_bbr_and_cubic, ("diagram", "flows", "queue", "fairness")),
         "DualPI2 at 100 ms": Preset(_dual_queue, ("diagram", "flows", "queue", "fairness")),
-        "Lecture 1: windows and buffers": Preset(_windows_and_buffers, _RUNS),
+        "Lecture 1: windows and buffers": Preset(_windows_and_buffers, ("diagram", "rates", "queue")),
         "Lecture 2: delay and stability": Preset(_delay_and_stability, (*_LINEAR, "roots", "map")),
         "Lecture 3: different RTTs": Preset(_different_rtts, ("rates", "queue", "flows", "fairness")),
         "Lecture 4: queue management": Preset(_queue_management, _LINEAR),
