@@ -78,10 +78,15 @@ def span_of_one_turn(reach: Callable[[float], float], band: float, gain: float) 
 
 
 class Affine:
-    """A family with matrices `base + g rise`, up to errors of the entries of `noise` at the gain `gain`."""
+    """A family with matrices `base + g rise`, up to errors of the entries of `noise` at the gain `gain`.
+
+    `counter` counts the unstable roots of members whose determinants have artificial roots, which it leaves out; None:
+    there are none.
+    """
 
     def __init__(self, base: Terms, rise: Terms, noise: tuple[Real, Real], gain: float) -> None:
         self.base, self.rise, self.noise, self.gain = base, rise, noise, gain
+        self.counter: Callable[[float], int] | None = None
 
     @staticmethod
     def detect(members: Sequence[Terms], gain: float) -> Affine | None:
@@ -127,7 +132,7 @@ class Affine:
 
     def count(self, gain: float) -> int:
         """Return the number of unstable roots of the member of the affine form."""
-        return unstable_roots(self.member(gain))
+        return unstable_roots(self.member(gain)) if self.counter is None else self.counter(gain)
 
     def member(self, gain: float) -> Terms:
         b, r = self.base, self.rise
@@ -179,8 +184,8 @@ class Affine:
 
     @property
     def is_exact(self) -> bool:
-        """True if the list of crossings is proven."""
-        return self._sums is not None
+        """True if the list of crossings is proven: artificial roots at 0 hide those at the frequency 0."""
+        return self._sums is not None and self.counter is None
 
     @cached_property
     def finds_all(self) -> bool:

@@ -222,14 +222,30 @@ class _Group:
         self.form: Affine | DelayForm | None = None
         terms = [self.terms(member) for member in members]
         self.first = terms[-1]
-        self.form = Affine.detect(terms, gain)
+        self.has_artificial = any(member._removable for member in members)
+        self.form = self._affine(family, terms, gain)
         try:
             if self.form is not None:
                 self.claim = follow(self.form, maximum)
-            elif not self.first.sampled and len({t.delays.tobytes() for t in terms}) > 1:
+            elif not (self.first.sampled or self.has_artificial) and len({t.delays.tobytes() for t in terms}) > 1:
                 self._delay_form(family, maximum)
-        except ConvergenceError:  # the axis is too long at any gain: one delay is much longer than all time constants
+        except (ConvergenceError, UndecidedError):
+            # The axis is too long at any gain, as one delay is much longer than all time constants; or a member of the
+            # form is not decided
             self.form = None
+
+    def _affine(self, family: Family, terms: Sequence[Terms], gain: float) -> Affine | None:
+        form = Affine.detect(terms, gain)
+        if form is not None and self.has_artificial:
+            form.counter = partial(self._count, family)
+        return form
+
+    def _count(self, family: Family, gain: float) -> int:
+        """Return the number of unstable roots of the family's own member, which knows its artificial roots."""
+        number, is_exact = unstable_of(family(gain)._part(self.states))
+        if not is_exact:
+            raise UndecidedError(f"the number of unstable roots is not decided at gain {gain:.6g}")
+        return number
 
     def _delay_form(self, family: Family, maximum: float) -> None:
         gains = [self.gain * share for share in SHARES]
@@ -254,7 +270,7 @@ class _Group:
         if gain is None or not isinstance(self.form, Affine):
             return
         try:
-            affine = Affine.detect([self.terms(family(gain * share)) for share in SAMPLES], gain)
+            affine = self._affine(family, [self.terms(family(gain * share)) for share in SAMPLES], gain)
         except (*REFUSED, IndexError):  # too far, or with other states: members are compared later
             return
         if affine is not None and affine.agrees(self.first, self.gain):

@@ -47,8 +47,8 @@ w the queueing delay of its last packet
     departures are n s/x apart,   w <- max(w + n s/C - n s/x, 0),   arrivals are delayed by D/2 + w (D without a queue)
 
 At the times of reports, `report_interval` apart, the functions of the hooks take the groups that have arrived. R is the
-data that arrived within `window`, over the window. The new rate is in force D/2 later. Data is a fluid except in groups:
-R has no steps, and arrivals are exact.
+data that arrived within `window`, over the window. The new rate is in force D/2 later. Data is a fluid except in
+groups: R has no steps, and arrivals are exact.
 
 The rate is forgotten in each cycle: if the link has been busy for `window` before an over-use, R = C, and A = beta C
 whatever it was. What remains from one over-use to the next is the mean of R, with the weight 0.95, and the threshold,

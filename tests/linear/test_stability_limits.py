@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from ecc.errors import ConvergenceError, UndecidedError
-from ecc.linear import DelaySystem, SampledSystem, affine_family, crossings, stability_limit
+from ecc.linear import (
+    DelaySystem,
+    SampledSystem,
+    affine_family,
+    crossings,
+    distributed_delay,
+    stability_limit,
+    transfer_function,
+)
 
 
 def loop(steps):
@@ -565,3 +573,39 @@ def test_lower_bounds_of_counts_make_no_crossings():
     assert limit.complete_to < low
     assert 0 < sum(not isnan(c.frequency) for c in limit.crossings) <= 8
     assert len(tried) < 500
+
+
+def averaged(kernel, rate, denominator, sign=1.0):
+    def closed(gain):
+        return (transfer_function([gain], denominator) * distributed_delay(1.0, kernel, rate)).feedback(sign).system
+
+    return closed
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rate", "denominator"),
+    [
+        ([1.0], 0.0, [1.0, 0.0]),
+        ([1.0], 0.0, [1.0, 1.0]),
+        ([1.0], -1.0, [1.0, 1.0]),  # the artificial root is unstable
+        ([1.0], 1.0, [1.0, 1.0]),
+        ([0.0, 1.0], 0.0, [1.0, 0.0]),
+    ],
+)
+def test_artificial_roots_of_distributed_delays_do_not_count(kernel, rate, denominator):
+    """They do not move with the gain; on or right of the axis they would be unstable for all gains."""
+    closed = averaged(kernel, rate, denominator)
+    limit = stability_limit(closed)
+    assert limit.start == 0
+    below, above = (closed(limit.value * (1.0 + step)).certify().stable for step in (-1e-6, 1e-6))
+    assert below is True and above is False
+    if kernel == [1.0] and denominator == [1.0, 0.0]:  # s^2 + g (1 - exp(-s)) = 0 at s = j pi
+        assert limit.value == pytest.approx(pi**2 / 2.0, rel=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("near", [0.3, 1.0])
+def test_a_root_that_crosses_at_an_artificial_root_is_not_decided(near):
+    """The limit is 1, where s + 1 equals the mean at s = 0; no other value is reported."""
+    with pytest.raises((UndecidedError, ConvergenceError)):
+        stability_limit(averaged([1.0], 0.0, [1.0, 1.0], sign=-1.0), near=near)
