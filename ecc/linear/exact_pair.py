@@ -94,6 +94,15 @@ class AxisSum:
                 c[j, m] = int(x.p) / int(x.q)
         return AxisSum(c, np.array([int(theta.p) / int(theta.q) for theta in terms]), lambda: terms)
 
+    @property
+    def slowest(self) -> float:
+        """Order of magnitude of the lowest frequency at which terms of different powers balance, rad/s; inf if none."""
+        sizes = np.abs(self.c).sum(axis=1)
+        powers = np.flatnonzero(sizes)
+        with np.errstate(all="ignore"):
+            ratios = (sizes[powers[:-1]] / sizes[powers[1:]]) ** (1.0 / np.diff(powers))
+        return float(ratios.min(initial=np.inf))
+
     @cached_property
     def terms(self) -> dict[Any, Any]:
         """The sum in rational numbers, theta -> p."""

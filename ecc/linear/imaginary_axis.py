@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from math import ceil, pi
+from math import ceil, inf, log2, pi
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -50,6 +50,7 @@ _OVERSAMPLING = 0.5  # rad of the fastest oscillation in a piece of the first me
 MAX_NODES = 1 << 18
 # Speed of a root that crosses, relative to frequency and gain: rounding may decide the direction of slower roots.
 _MIN_SPEED = 1e-7
+_MAX_HALVINGS = 200.0  # of the first piece: the lowest frequency of the first mesh
 _ROUNDING = 1e-12  # relative to the terms of a real function: smaller values may be rounding errors
 _MAX_EXCHANGED = 2  # maximum number of differing rows or columns for which the difference is computed row by row
 
@@ -184,6 +185,11 @@ class SumPair:
         return self.f0.noise(omega), self.f1.noise(omega)
 
     @cached_property
+    def slowest(self) -> float:
+        """Order of magnitude of the lowest frequency at which terms of the sums balance, rad/s; inf for constants."""
+        return min(self.f0.slowest, self.f1.slowest)
+
+    @cached_property
     def _bound(self) -> Bounded:
         return Bounded(phase, self.f0, self.f1)
 
@@ -263,7 +269,9 @@ def isolate(
             None,
         )
     step = top / pieces
-    ends = step * 2.0 ** -np.arange(1.0, 31.0, 0.5 if band == 0.0 else 1.0)
+    slowest = 0.001 * getattr(pair, "slowest", inf)  # if delays are very short, it may be far below the first step
+    halvings = min(max(31.0, ceil(log2(step / slowest))), _MAX_HALVINGS) if 0.0 < slowest < inf else 31.0
+    ends = step * 2.0 ** -np.arange(1.0, halvings, 0.5 if band == 0.0 else 1.0)
     extra = np.concatenate([ends, top - ends]) if pair.sampled else ends
     uniform = step * np.arange(1, pieces + (0 if pair.sampled else 1))
     parts = [pair.on_grid(step, step, len(uniform)), pair.at(extra)]

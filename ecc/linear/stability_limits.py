@@ -631,6 +631,8 @@ def stability_limit(
         notes = (f"there is no linear model for {name} below {search.begins:.6g}",)
     if start > 0:
         value = 0.0
+    elif at is None and complete < maximum < inf:
+        notes += (f"values of {name} above {complete:.6g} were not searched, up to the maximum of {maximum:.6g}",)
     elif at is not None:
         value, frequency = crossing_list[at].gain, crossing_list[at].frequency
         if certify:

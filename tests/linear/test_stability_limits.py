@@ -18,6 +18,7 @@ from ecc.linear import (
     affine_family,
     crossings,
     distributed_delay,
+    quasi_polynomial,
     stability_limit,
     transfer_function,
 )
@@ -609,3 +610,22 @@ def test_a_root_that_crosses_at_an_artificial_root_is_not_decided(near):
     """The limit is 1, where s + 1 equals the mean at s = 0; no other value is reported."""
     with pytest.raises((UndecidedError, ConvergenceError)):
         stability_limit(averaged([1.0], 0.0, [1.0, 1.0], sign=-1.0), near=near)
+
+
+@pytest.mark.parametrize("tau", [1e-8, 2e-10, 1e-11, 1e-14])
+def test_slow_crossings_of_loops_with_very_short_delays(tau):
+    """Frequencies of 1/tau are searched too, and the crossing at 1 rad/s is 10 to 14 decades lower."""
+    limit = stability_limit(lambda g: quasi_polynomial({0: [1.0, -0.1, 1.0], tau: [g, 0.0]}), certify=True)
+    assert limit.start == 2 and limit.value == 0.0
+    first = limit.crossings[0]
+    assert first.gain == pytest.approx(0.1, rel=1e-6)
+    assert first.frequency == pytest.approx(1.0, rel=1e-6)
+    assert first.change == -2
+
+
+@pytest.mark.slow
+def test_a_search_that_ends_before_the_maximum_says_so():
+    """Stability is lost at the gain 1, at which the neutral part has infinitely many unstable roots."""
+    limit = stability_limit(lambda g: transfer_function([g, 0.5 * g], [1.0, 1.0], 1.0).loop(), maximum=5.0)
+    assert limit.value == inf and limit.searched_to < 1.0
+    assert any("were not searched, up to the maximum of 5" in note for note in limit.notes)
