@@ -22,13 +22,14 @@ from ecc.linear.characteristic import Complex, Real
 from ecc.linear.coupled_loops import along_loci, loops_cut
 from ecc.linear.exact_pair import MAX_STATES
 from ecc.linear.frequency_response import settled_beyond
-from ecc.linear.imaginary_axis import Pair, Real3, boundary_crossings, isolate, refine
+from ecc.linear.imaginary_axis import Crossing, Pair, Real3, boundary_crossings, isolate, refine
 from ecc.linear.systems import LinearSystem
 
 __all__ = ["Margins", "margins"]
 
 _FAR = 2e4  # rad of the longest delay, up to which a first crossing is searched
 _ROUNDING = 1e-12  # |L| = 1 up to rounding
+_UNBOUNDED = 1e13  # a gain above it is due to rounding: |L| is 0 at its frequency
 _MAX_RANGE = 1e10  # times the frequency of |L| < 1/4, up to which a first crossing is searched without delays
 
 
@@ -50,7 +51,7 @@ class Margins(Displayed):
         Smallest additional delay of a loop that puts a root on the boundary, s (DelaySystem) or steps (SampledSystem,
         as a real number); inf without such a delay. Delays have no effect at frequency 0.
     modulus_margin : float
-        Smallest |1 + L|; <= 1 for continuous systems.
+        Smallest |1 + L|; for continuous systems at frequencies up to |L| = 0.05, or 1 if it is larger there.
     gain_frequency, reduction_frequency, phase_frequency, delay_frequency, modulus_frequency : float
         Frequency of each, rad/s or rad/step; nan if the margin is inf or 0 for lack of a crossing.
     coupled : int
@@ -232,7 +233,10 @@ def _of_crossings(system: LinearSystem, pair: Pair | BorderedLoop, omega: Real) 
     omega = np.concatenate([at_ends, omega])
     f0, _, f1, _ = pair.at(omega)
     above, below = _gains(pair)
-    return _of_points(system, omega, f1 / f0, above, below, _closest(pair, settled_beyond(pair, 0.05)), 1)
+    closest = _closest(pair, settled_beyond(pair, 0.05))
+    if closest[0] > 1.0 and not pair.sampled:  # L vanishes at high frequencies
+        closest = (1.0, inf)
+    return _of_points(system, omega, f1 / f0, above, below, closest, 1)
 
 
 def _of_points(
@@ -273,16 +277,17 @@ def _of_points(
 def _gains(pair: Pair | BorderedLoop) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return (gain, frequency) of the smallest gain > 1 and of the largest < 1 on the boundary."""
     first, top = settled_beyond(pair, 0.25), 0.0
-    required = first
+    required, below = first, list[Crossing]()
     while required > top:
         top = required
         crossings = boundary_crossings(pair, top)
-        above = [c for c in crossings if c.gain > 1.0]
+        above = [c for c in crossings if 1.0 < c.gain < _UNBOUNDED]
         if above:  # a smaller gain requires a larger |L| than is possible above this frequency
             required = settled_beyond(pair, (1.0 - 1e-9) / above[0].gain)
         elif not pair.sampled and (4.0 * pair.band * top <= _FAR if pair.band else top < _MAX_RANGE * first):
             required = 4.0 * top
-    below = [c for c in crossings if c.gain < 1.0]
+        # A search that ends at a much higher frequency is too coarse for the lowest ones
+        below = max(below, [c for c in crossings if c.gain < 1.0], key=lambda found: found[-1].gain if found else 0.0)
     smallest = (above[0].gain, above[0].frequency) if above else (inf, nan)
     largest = (below[-1].gain, below[-1].frequency) if below else (0.0, nan)
     return smallest, largest

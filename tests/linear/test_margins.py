@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from ecc.errors import ConvergenceError
-from ecc.linear import DelaySystem, SampledSystem, from_control, to_control, transfer_function
+from ecc.linear import (
+    DelaySystem,
+    SampledSystem,
+    distributed_delay,
+    from_control,
+    to_control,
+    transfer_function,
+)
 
 control = pytest.importorskip("control")
 
@@ -269,3 +276,30 @@ def test_margins_say_where_the_loop_is_cut():
     opened = SampledSystem([1.0], [0], notes=["cut at the step"])
     m = SampledSystem([1.0, -0.1], [0, 9], opened=opened).margins()
     assert m.notes == ("cut at the step",) and "cut at the step" in m._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("numerator", "denominator", "reduction"),
+    [
+        ([6.0, 6.0], [1.0, -1.0, 0.0], 1.0 / 6.0),
+        ([4.0, 1.0], [1.0, -1.0, 1.0], 0.25),
+        ([5.0, 10.0, 10.0], [1.0, 0.0, 0.0, 0.0], 0.2),
+        ([6.0, 6.0], [0.01, 0.99, -1.0, 0.0], 0.99 / 5.88),  # by Hurwitz: 0.99 (6 k - 1) > 0.06 k
+    ],
+)
+@pytest.mark.parametrize("delay", [0.0, 1e-10])
+def test_gain_reduction_of_loops_that_no_larger_gain_destabilizes(numerator, denominator, reduction, delay):
+    """The search for a larger gain reaches frequencies at which the lowest crossing is lost."""
+    margins = transfer_function(numerator, denominator, delay).loop().margins()
+    assert margins.gain_reduction == pytest.approx(reduction, rel=1e-6)
+    assert margins.gain_margin > 1e6
+
+
+@pytest.mark.slow
+def test_no_gain_margin_where_the_loop_gain_vanishes():
+    plant = transfer_function([5.0, 15.0], [1.0, 1.98, 6.2712, 5.3416, 7.0272])  # the mean has a zero at 2 pi j
+    assert (plant * distributed_delay(1.0, [1.0])).loop().margins().gain_margin == np.inf
+
+
+def test_modulus_margin_of_small_loop_gains_is_1():
+    assert transfer_function([0.04], [1.0, 1.0]).loop().margins().modulus_margin == 1.0
