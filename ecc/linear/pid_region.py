@@ -280,7 +280,8 @@ class PIDRegion(Displayed):
         appear as a cell of their own.
         """
         out = []
-        for parts in _joined(_parts(self.boundary_kp, self.boundary_ki, self.kp, self.ki)):
+        curve = self.boundary_kp, self.boundary_ki
+        for parts in _joined(_parts(*curve, self.kp, self.ki), _walls(*curve, self.kp, self.ki)):
             widest = max(parts, key=lambda part: part.area)
             kp, ki = widest.middle()
             area = sum(part.area for part in parts)
@@ -445,7 +446,8 @@ def _window(loop: PIDLoop) -> tuple[Span, Span]:
     start = float(loop.gains(np.zeros(1))[0][0])
     ends = np.unique([start, *at_axis])
     stable = [(low, high) for low, high in zip(ends[:-1], ends[1:], strict=True) if _is_stable_at(loop, low, high, w)]
-    low, high = (stable[0][0], stable[-1][1]) if stable else (min(start, *at_axis[:1]), max(start, *at_axis[:1]))
+    first = [start, *at_axis[:1]]
+    low, high = (stable[0][0], stable[-1][1]) if stable else (min(first), max(first))
     width = float(high - low) or 2.0 * abs(low) or 1.0
     used = w[(at_axis >= low) & (at_axis <= high)]
     top = float(used.max()) if len(used) else loop.top(abs(low) + width, 0.0, loop.kd)
@@ -582,8 +584,30 @@ def _parts(x: Real, y: Real, kp: Span, ki: Span) -> list[_Part]:
     return out
 
 
-def _joined(parts: list[_Part]) -> list[list[_Part]]:
-    """Return groups of parts that have a common side."""
+def _walls(x: Real, y: Real, kp: Span, ki: Span) -> list[Real]:
+    """Return the ranges of ki, shape (n, 2), in which the curve is vertical at the upper cut of each slab.
+
+    So it is for plants like 1/(s + 1) without a delay, for which kp is the same at all frequencies.
+    """
+    tiny = _TINY * (kp[1] - kp[0])
+    out = []
+    for cut in _cuts(x, y, kp, ki)[1:]:
+        vertical = (np.abs(x[1:] - cut) <= tiny) & (np.abs(x[:-1] - cut) <= tiny)
+        out.append(np.sort(np.stack([y[:-1], y[1:]], axis=1)[vertical], axis=1))
+    return out
+
+
+def _uncovered(low: float, high: float, walls: Real) -> float:
+    """Return the length of a side without the parts that walls cover."""
+    length = high - low
+    for bottom, top in walls[np.argsort(walls[:, 0])]:
+        length -= max(min(top, high) - max(bottom, low), 0.0)
+        low = max(low, top)
+    return length
+
+
+def _joined(parts: list[_Part], walls: list[Real]) -> list[list[_Part]]:
+    """Return groups of parts that have a common side, of which walls do not count."""
     group = list(range(len(parts)))
 
     def root(i: int) -> int:
@@ -601,7 +625,7 @@ def _joined(parts: list[_Part]) -> list[list[_Part]]:
         for i in members:
             for j in by_slab.get(slab + 1, []):
                 low, high = max(parts[i].low[-1], parts[j].low[0]), min(parts[i].high[-1], parts[j].high[0])
-                if high - low > _JOINED * height:
+                if _uncovered(low, high, walls[slab]) > _JOINED * height:
                     group[root(i)] = root(j)
     out: dict[int, list[_Part]] = {}
     for i, part in enumerate(parts):

@@ -224,3 +224,27 @@ def test_bad_input():
         region.is_stable_in(0.5, 0.4, delay=(-1.5, 0.0))
     with pytest.raises(ConvergenceError, match="no gains found next to ki = 0 with max_sensitivity = 1.5"):
         tune_pid(transfer_function([1.0], [1.0, -1.0], 0.5), 1.5)
+
+
+@pytest.mark.parametrize(
+    ("numerator", "denominator", "stable"),
+    [
+        ([1.0], [1.0, 1.0], lambda kp, ki: kp > -1.0 and ki > 0.0),
+        ([2.0], [1.0, 0.0], lambda kp, ki: kp > 0.0 and ki > 0.0),
+        ([1.0], [1.0, -1.0], lambda kp, ki: kp > 1.0 and ki > 0.0),
+        ([1.0], [1.0, 1.0, 1.0], lambda kp, ki: kp > -1.0 and 0.0 < ki < 1.0 + kp),
+        ([1.0], [1.0, 0.0, 0.0], lambda kp, ki: False),
+        ([1.0, 1.0], [1.0, 0.0, 0.0], lambda kp, ki: kp > 0.0 and 0.0 < ki < kp * (kp + ki)),
+    ],
+)
+def test_plants_without_delay_have_unbounded_regions(numerator, denominator, stable):
+    """By Hurwitz; the curve of plants of order 1 is a vertical line."""
+    plant = transfer_function(numerator, denominator)
+    region = pid_region(plant, kp=(-3.0, 3.0), ki=(-1.0, 4.0))
+    area = sum(cell.area for cell in region.cells if cell.unstable == 0)
+    kp, ki = np.meshgrid(np.linspace(-3.0, 3.0, 1201), np.linspace(-1.0, 4.0, 1001))
+    assert area == pytest.approx(30.0 * np.mean(np.vectorize(stable)(kp, ki)), abs=0.1)
+    for cell in region.cells:
+        roots = np.roots(np.polyadd([*denominator, 0.0], np.polymul(numerator, [cell.kp, cell.ki])))
+        assert cell.unstable == np.count_nonzero(roots.real > 0.0)
+    assert len(pid_region(plant).cells) >= 2  # the window is chosen
