@@ -19,7 +19,7 @@ from ecc.errors import ConvergenceError, EccError, LinearizationError, Undecided
 from ecc.explorer.diagram import block_diagram
 from ecc.explorer.view import Slider, View
 from ecc.fluid import simulate as simulate_fluid
-from ecc.linear import DelaySystem, SampledSystem
+from ecc.linear import DelaySystem, FrequencyResponse, SampledSystem
 from ecc.loops.marked_equilibrium import equilibria_of_a_family
 from ecc.packet import simulate as simulate_packets
 from ecc.plot import bode_figure, nyquist_figure, root_figure, stability_map_figure
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ecc.results.trajectory import Trajectory
 
-__all__ = ["PANELS", "WORK", "Cancelled", "panel"]
+__all__ = ["PANELS", "WORK", "Cancelled", "axes_of", "panel", "with_present_values"]
 
 Real = NDArray[np.float64]
 Cancel = Callable[[], bool]
@@ -56,6 +56,7 @@ _SAMPLES = 400  # samples of a run
 _SHOWN_FLOWS = 4  # flows of the panel that compares packets and fluid
 _ROOTS = 12
 _GRID = 15  # values of each parameter of a map
+_PRESENT = "present values"  # name of the cross in a map
 _BISECTIONS = 8  # for the end of the values that have a linear model
 _NOTES = 4  # notes of a model that are shown
 _KEPT_RUNS = 32  # runs and models that several panels share
@@ -138,13 +139,17 @@ def _verdict(view: View) -> Answer:
     except (UndecidedError, ConvergenceError):
         proof, stable = False, None
     words = {True: "stable, proven", False: "unstable, proven", None: f"{system.verdict}, not proven"}[stable]
-    rows = [("linear model", f"{view.model_time} time, {system.size} states")]
+    rows = [("linear model", f"{view.model_time} time, {system.size} state{'s' if system.size > 1 else ''}")]
     if proof:
         count = certificate.unstable
         bound = f"at least {certificate.at_least}" if count is None else f"{count}"
         rows += [("unstable roots", bound), ("proof", certificate.method)]
     rows += _margin_rows(system)
-    return {"words": words, "rows": rows, "stable": system.verdict, "notes": _notes(system)}
+    notes, state = _notes(system), system.verdict
+    if system.has_signed_queue:
+        words += f", but not a verdict on {type(view.loop).__name__}"
+        notes, state = notes[::-1], ""  # the note on the queue is the last one
+    return {"words": words, "rows": rows, "stable": state, "notes": notes}
 
 
 def _margin_rows(system: DelaySystem | SampledSystem) -> list[tuple[str, str]]:
@@ -184,7 +189,6 @@ def _limit(view: View, cancel: Cancel) -> Answer:
         certify=not name.startswith("links."),
         progress=stop_if_cancelled,
     )
-    present = next((slider.value for slider in view.sliders if slider.name == name), None)
     ranges = [f"{low:.4g} to {high:.4g}" for low, high in limit.stable_ranges]
     if limit.value == inf:
         words = f"{name} is stable up to {limit.searched_to:.4g}, the end of the search"
@@ -193,23 +197,53 @@ def _limit(view: View, cancel: Cancel) -> Answer:
     else:
         words = f"limit {name} = {limit.value:.4g}" + (", proven" if limit.is_proven else "")
     rows = [("stable for", "; ".join(ranges) or "no value")]
-    if present is not None:
-        rows.insert(0, (f"present {name}", f"{present:.4g}"))
-        if 0.0 < limit.value < inf:
-            rows.insert(1, ("limit / present", f"{limit.value / present:.3g}"))
     if isfinite(limit.frequency):
         rows.append(("oscillation at the limit", frequency_text(limit.frequency, limit.sampled, limit.dt)))
-    return {"words": words, "rows": rows}
+    return with_present_values(
+        "limit", {"words": words, "rows": rows, "limit": limit.value if isfinite(limit.value) else None}, view
+    )
+
+
+def with_present_values(name: str, answer: Answer, view: View) -> Answer:
+    """Return a stability limit, or a map as JSON, with the values of a view next to it.
+
+    Parameters
+    ----------
+    name : str
+        "limit" or "map".
+    answer : dict
+        Panel of a view that may have other values of the parameters that the panel varies.
+    view : View
+    """
+    values = {slider.name: slider.value for slider in view.sliders}
+    if name == "limit" and "limit" in answer:
+        main, limit = view.main_parameter, answer["limit"]
+        present = [(f"present {main}", f"{values[main]:.4g}")] if main in values else []
+        if present and limit is not None and 0.0 < limit < inf:
+            present.append(("limit / present", f"{limit / values[main]:.3g}"))
+        found = [row for row in answer["rows"] if row[0] not in (f"present {main}", "limit / present")]
+        return {**answer, "rows": [*present, *found]}
+    if name == "map" and "figure" in answer:
+        at = dict(zip("xy", ([values[axis]] for axis in answer["axes"]), strict=True))
+        traces = [{**trace, **at} if trace.get("name") == _PRESENT else trace for trace in answer["figure"]["data"]]
+        return {**answer, "figure": {**answer["figure"], "data": traces}}
+    return answer
 
 
 def _nyquist(view: View) -> Answer:
     response = _linear(view).nyquist()
-    return {"figure": nyquist_figure({"open loop": response}, marks=response._margins(), inset=0.0)}
+    drawn = nyquist_figure({"open loop": response}, marks=response._margins(), inset=0.0)
+    return {"figure": drawn, "notes": _margin_notes(response)}
 
 
 def _bode(view: View) -> Answer:
     response = _linear(view).nyquist()
-    return {"figure": bode_figure({"open loop": response}, marks=response._margins())}
+    drawn = bode_figure({"open loop": response}, marks=response._margins())
+    return {"figure": drawn, "notes": _margin_notes(response)}
+
+
+def _margin_notes(response: FrequencyResponse) -> list[str]:
+    return [response._without_margins] if response._without_margins else []
 
 
 def _roots(view: View) -> Answer:
@@ -224,7 +258,7 @@ def _diagram(view: View) -> Answer:
 
 def _map(view: View, axes: Sequence[str], cancel: Cancel) -> Answer:
     sliders = {slider.name: slider for slider in view.sliders}
-    names = list(axes) or _axes_of(view)
+    names = list(axes) or axes_of(view)
     if len(names) != 2 or names[0] == names[1] or not set(names) <= set(sliders):
         raise ValueError(f"axes must be two of {', '.join(sliders)}, got {shown(list(axes))}")
 
@@ -239,7 +273,7 @@ def _map(view: View, axes: Sequence[str], cancel: Cancel) -> Answer:
     try:
         growth = stability_map(view.loop, view.network, grid, view.model_time, 1, progress=stop_if_cancelled)
         values = growth.transpose(y, x).to_numpy()
-    except LinearizationError:  # between points that have linear models
+    except (ValueError, LinearizationError):  # points whose values the protocol refuses, or without a linear model
         values = _points(view, grid, cancel)
     drawn = stability_map_figure(
         grid[x],
@@ -254,10 +288,10 @@ def _map(view: View, axes: Sequence[str], cancel: Cancel) -> Answer:
     drawn.add_scatter(
         x=[sliders[x].value],
         y=[sliders[y].value],
-        name="present values",
+        name=_PRESENT,
         mode="markers",
         marker={"symbol": "x", "size": 12, "color": "#000000"},
-        hovertemplate=f"{x}: %{{x:.4g}}<br>{y}: %{{y:.4g}}<extra>present values</extra>",
+        hovertemplate=f"{x}: %{{x:.4g}}<br>{y}: %{{y:.4g}}<extra>{_PRESENT}</extra>",
     )
     return {"figure": drawn, "axes": names}
 
@@ -301,11 +335,18 @@ def _modelled(view: View, slider: Slider) -> tuple[float, float]:
     return last(slider.minimum), last(slider.maximum)
 
 
-def _axes_of(view: View) -> list[str]:
-    """Return the main parameter and the next one."""
+def axes_of(view: View, parameter: str = "") -> list[str]:
+    """Return the main parameter and the next one; the main parameter and a chosen one, if there is one.
+
+    Parameters
+    ----------
+    view : View
+    parameter : str, optional
+        Name of a slider that must be one of both.
+    """
     names = [slider.name for slider in view.sliders if slider.is_main]
     first = view.main_parameter if view.main_parameter in names else next(iter(names), "")
-    return [first, *(name for name in names if name != first)][:2]
+    return list(dict.fromkeys(name for name in (first, parameter, *names) if name))[:2]
 
 
 # ---- runs --------------------------------------------------------------------------------------------------------

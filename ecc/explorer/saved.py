@@ -13,7 +13,7 @@ import numpy as np
 
 from ecc._support.arguments import shown
 from ecc.errors import EccError
-from ecc.explorer.panels import PANELS, Cancel, Cancelled, panel
+from ecc.explorer.panels import PANELS, Cancel, Cancelled, axes_of, panel, with_present_values
 from ecc.explorer.view import View
 
 __all__ = ["asset", "plotly_script", "saved_page"]
@@ -42,7 +42,7 @@ def plotly_script() -> str:
 def saved_page(view: View, panels: Sequence[str], parameter: str, cancel: Cancel) -> str:
     """Return an HTML page without references to other files: a slider over one parameter, and panels at each value.
 
-    The stability limit and the map do not depend on the value, and are computed once.
+    The map, over this parameter, is computed once, and so is the stability limit of this parameter.
 
     Parameters
     ----------
@@ -68,10 +68,17 @@ def saved_page(view: View, panels: Sequence[str], parameter: str, cancel: Cancel
         raise ValueError(f"panels must be among {', '.join(PANELS)}, got {shown(unknown[0])}")
     grid = [float(f"{value:.4g}") for value in np.geomspace(slider.minimum, slider.maximum, _VALUES)]
     values = sorted({value for value in grid if slider.minimum <= value <= slider.maximum} | {slider.value})
+    axes = {"map": axes_of(view, name)}
+    shared = [each for each in panels if each == "map" or (each == "limit" and name == view.main_parameter)]
+    kept = {each: _content(each, view, cancel, axes.get(each, ())) for each in shared}
+
+    def content(each: str, at: View) -> dict[str, Any]:
+        return with_present_values(each, kept[each], at) if each in kept else _content(each, at, cancel)
+
     frames: list[dict[str, Any]] = []
     for value in values:
         changed = replace(view, parameters={**view.parameters, name: value})
-        frames.append({each: _content(each, changed if _varies(each) else view, cancel) for each in panels})
+        frames.append({each: content(each, changed) for each in panels})
     data = {
         "name": name,
         "values": values,
@@ -97,13 +104,9 @@ def saved_page(view: View, panels: Sequence[str], parameter: str, cancel: Cancel
     )
 
 
-def _varies(name: str) -> bool:
-    return name not in ("limit", "map")
-
-
-def _content(name: str, view: View, cancel: Cancel) -> dict[str, Any]:
+def _content(name: str, view: View, cancel: Cancel, axes: Sequence[str] = ()) -> dict[str, Any]:
     try:
-        answer = panel(name, view, cancel)
+        answer = panel(name, view, cancel, axes)
     except Cancelled:
         raise ValueError("the page takes too long: choose fewer panels or a shorter duration") from None
     except (ValueError, EccError) as error:

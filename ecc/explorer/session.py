@@ -140,10 +140,19 @@ class Session:
         self.announce(request)
         end = monotonic() + MAX_SECONDS
 
-        def cancel() -> bool:
-            return self._closed or self._latest.get(slot, number) > number or monotonic() > end
+        def is_replaced() -> bool:
+            return self._closed or self._latest.get(slot, number) > number
 
-        answer = panel(name, self._view(request), cancel, [_text(axis, "axes") for axis in axes])
+        def cancel() -> bool:
+            return is_replaced() or monotonic() > end
+
+        try:
+            answer = panel(name, self._view(request), cancel, [_text(axis, "axes") for axis in axes])
+        except Cancelled:
+            if is_replaced():
+                raise
+            hint = "fewer flows, a shorter duration or a lower link rate take less time"
+            raise ValueError(f"stopped after {MAX_SECONDS:g} s: {hint}") from None
         if "figure" in answer:
             answer["figure"] = answer["figure"].to_json()
         return answer

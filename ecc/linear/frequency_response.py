@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, isfinite, log, log1p, log10, pi, sqrt
 from typing import TYPE_CHECKING
 
@@ -37,12 +38,15 @@ class FrequencyResponse(Displayed):
         Open loop L.
     sampled, dt : bool, float or None
         Whether omega is in rad/step, and the length of a step [s], or None.
+    unmarked : callable or None
+        Returns the reason why figures mark no margins, for example an unstable loop; "" if they mark them, as for None.
     """
 
     omega: Real
     response: Complex
     sampled: bool = False
     dt: float | None = None
+    unmarked: Callable[[], str] | None = None
 
     @property
     def unit(self) -> str:
@@ -74,11 +78,18 @@ class FrequencyResponse(Displayed):
         draw = nyquist_figure if kind == "nyquist" else bode_figure
         return draw({"open loop": self}, marks=self._margins())
 
+    @cached_property
+    def _without_margins(self) -> str:
+        """The reason why the curve has no margins; "" if it has."""
+        return "" if self.unmarked is None else self.unmarked()
+
     def _margins(self) -> dict[str, tuple[float, complex]]:
         """Return the points of the classical margins by interpolation: label -> frequency and L there.
 
         `system.margins()` computes margins exactly, and considers every crossing; a figure has those nearest to -1.
         """
+        if self._without_margins:
+            return {}
         w, value = self.frequency, self.response
         known = np.isfinite(value) & (value != 0.0)
         w, value = w[known], value[known]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from ecc._support.arguments import check_arguments
+from ecc.linear.coupled_loops import loops_cut
 from ecc.linear.frequency_response import FrequencyResponse, nyquist
 from ecc.linear.interop import to_control
 from ecc.linear.margins import Margins, margins
@@ -39,7 +40,15 @@ class ClosedLoop(LinearSystem):
         ValueError
             `opened` is missing, or a frequency is not finite.
         """
-        return nyquist(self, omega)
+        return replace(nyquist(self, omega), unmarked=self._without_margins)
+
+    def _without_margins(self) -> str:
+        """Return the reason why the crossings of the Nyquist curve are not margins; "" if they are."""
+        if self.verdict != "stable":
+            return f"no margins are marked: the verdict on the closed loop is {self.verdict!r}"
+        if sum(loops_cut(group) for group in self._cut_groups()) > 1:
+            return "no margins are marked: the curve is det(I + L) - 1 of several loops, not a loop gain"
+        return ""
 
     def margins(self) -> Margins:
         """Return gain, phase, delay and modulus margins over all crossings; for several loops, those of each.

@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ecc.errors import EccError
+from ecc.explorer import panels, saved
+from ecc.explorer import session as session_module
 from ecc.explorer.session import MAX_REQUEST, Session
 from ecc.explorer.view import View
 
@@ -111,6 +113,38 @@ def test_a_saved_page_is_complete(session):
     words = {frame["verdict"]["words"] for frame in data["frames"]}
     assert words == {"stable, proven", "unstable, proven"}
     assert data["values"][data["first"]] == 0.5
+
+
+def frames_of(session, protocol="QIRCP", **request):
+    page = session.answer({"ask": "page", "view": VIEW | {"protocol": protocol}, **request})["page"]
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    return list(zip(data["values"], data["frames"], strict=True))
+
+
+def test_limits_and_maps_of_a_saved_page_have_the_value_of_the_slider(session, monkeypatch):
+    monkeypatch.setattr(panels, "_GRID", 3)
+    for value, frame in frames_of(session, panels=["limit", "map"], parameter="alpha"):
+        rows = dict(frame["limit"]["rows"])
+        assert rows["present alpha"] == f"{value:.4g}"
+        assert rows["limit / present"] == f"{frame['limit']['limit'] / value:.3g}"
+        (cross,) = [trace for trace in frame["map"]["figure"]["data"] if trace.get("name") == "present values"]
+        assert cross["x"] == [value] and frame["map"]["axes"][0] == "alpha"
+
+
+def test_a_limit_of_another_parameter_is_computed_at_each_value(session, monkeypatch):
+    monkeypatch.setattr(saved, "_VALUES", 2)
+    frames = frames_of(session, "RCP", panels=["limit"], parameter="beta")
+    found = [frame["limit"] for _, frame in frames if "error" not in frame["limit"]]
+    assert len({answer["words"] for answer in found}) > 1
+    assert len({dict(answer["rows"])["present alpha"] for answer in found}) == 1
+
+
+def test_work_that_takes_too_long_is_reported(session, monkeypatch):
+    monkeypatch.setattr(session_module, "MAX_SECONDS", 0.0)
+    request = {"ask": "panel", "panel": "rates", "view": VIEW | {"capacity": 11e6}, "page": "slow", "number": 1}
+    assert error_of(session.answer(request)).startswith("stopped after 0 s: ")
+    session.announce(request | {"number": 2})
+    assert session.answer(request) == {"cancelled": True}
 
 
 # ---- the server -------------------------------------------------------------------------------------------------

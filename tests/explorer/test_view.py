@@ -183,6 +183,23 @@ def test_the_verdict_names_its_proof():
     assert dict(limit["rows"])["limit / present"] == f"{exact / 0.5:.3g}"
 
 
+def test_unstable_loops_and_several_loops_have_a_note_instead_of_margins():
+    unstable = view_of(ecc.models.QIRCP(alpha=5.0), ecc.Network.dumbbell("100 Mb/s", rtts=["100 ms"]))
+    several = view_of(ecc.models.PIQIRCP(), ecc.Network.parking_lot(["10 Mb/s", "20 Mb/s"], rtts=["50 ms"] * 3), 1.0)
+    for view, reason in ((unstable, "'unstable'"), (several, r"det(I + L) - 1")):
+        for name in ("nyquist", "bode"):
+            answer = panel(name, view, never)
+            assert not [trace.name for trace in answer["figure"].data if trace.name and "margin" in trace.name]
+            (note,) = answer["notes"]
+            assert note.startswith("no margins are marked: ") and reason in note
+
+
+def test_a_verdict_on_a_signed_queue_is_not_that_on_the_protocol():
+    verdict = panel("verdict", View("XCP", **SHORT), never)
+    assert verdict["words"] == "stable, proven, but not a verdict on XCP" and not verdict["stable"]
+    assert verdict["notes"][0].startswith("the queue is unconstrained (signed) in this model")
+
+
 def test_the_map_has_the_present_values():
     view = view_of(ecc.models.QIRCP(alpha=0.7), ecc.Network.dumbbell("100 Mb/s", rtts=["100 ms"]))
     answer = panel("map", view, never, ["alpha", "gamma"])
@@ -201,6 +218,13 @@ def test_maps_have_gaps_at_points_without_a_model():
     assert values[0, 0] == pytest.approx(exact, rel=1e-9) and values[0, 1] > 0.0
     with pytest.raises(Cancelled):
         panels._points(view, grid, lambda: True)
+
+
+def test_maps_have_gaps_at_values_that_a_protocol_refuses(monkeypatch):
+    """PI refuses a <= b, which is a corner of the map over both."""
+    monkeypatch.setattr(panels, "_GRID", 3)
+    values = np.asarray(panel("map", reference_view("NewReno"), never, ["links.a", "links.b"])["figure"].data[0].z)
+    assert np.isnan(values[-1, 0].astype(float)) and np.isfinite(values[:-1, 1:].astype(float)).all()
 
 
 def test_models_do_not_depend_on_the_views_before_them():

@@ -36,6 +36,21 @@ def test_frequency_responses_mark_the_margins(kind):
     assert factor == pytest.approx(exact.gain_margin, rel=0.01)
 
 
+@pytest.mark.parametrize("kind", ["nyquist", "bode"])
+@pytest.mark.parametrize("loop", ["several loops", "an unstable loop"])
+def test_curves_without_margins_have_no_marks(kind, loop):
+    """The crossings of det(I + L) - 1 are not margins, and an unstable loop has none."""
+    if loop == "several loops":
+        network = ecc.Network.parking_lot(["10 Mb/s", "20 Mb/s"], rtts=["50 ms"] * 3)
+        system = ecc.linearize(ecc.models.PIQIRCP(), network)
+        assert system.margins().stable and len(system.margins().loops) > 1 or system.margins().coupled > 1
+    else:
+        system = ecc.linearize(ecc.models.QIRCP(alpha=5.0), ecc.Network.dumbbell("1 Gb/s", [0.1]))
+        assert not system.is_stable
+    drawn = system.nyquist().plot(kind)
+    assert not [trace.name for trace in drawn.data if trace.name and "margin" in trace.name]
+
+
 def test_loci():
     found = characteristic_loci(LOOP)
     assert named(found.plot(), "locus 1") and not found.sampled
