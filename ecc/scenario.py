@@ -612,6 +612,10 @@ def protocol_class(name: Any) -> type[Protocol]:
         except (Exception, SystemExit) as error:  # importing a user's module may raise anything
             kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
             raise ValueError(f"protocol name {name!r} cannot be imported: {kind}{error}") from None
+        if not (isinstance(chosen, type) and issubclass(chosen, Protocol)):
+            raise ValueError(f"protocol name must be a subclass of ecc.models.Protocol, got {shown(name)}")
+    elif chosen is None and isinstance(name, str) and Path(name).suffix:
+        raise ValueError(f"protocol name must be a name, path.py:Class or path{SUFFIXES[0]}, got {shown(name)}")
     if not (isinstance(chosen, type) and issubclass(chosen, Protocol)):
         lines = {key: _summary(kind) for key, kind in protocols.items()}
         hint = nearest(name, lines)

@@ -73,7 +73,11 @@ def refused(arguments, capfd, code=BAD_INPUT):
         (('"RCP"', "3"), "protocol name must be one of"),
         (('"RCP"', '"user_leaves:A"'), "cannot be imported: SystemExit: 7"),
         (('"RCP"', '"user_fails:A"'), "cannot be imported: ZeroDivisionError: division by zero"),
-        (('"RCP"', '"user_other:Thing"'), "protocol name must be one of"),
+        (
+            ('"RCP"', '"user_other:Thing"'),
+            "protocol name must be a subclass of ecc.models.Protocol, got 'user_other",
+        ),
+        (('"RCP"', '"README.md"'), "protocol name must be a name, path.py:Class or path.so, got 'README.md'"),
         (('"RCP"', '"user_none:Thing"'), "cannot be imported: No module named"),
         (("[[links]]", "[links]"), "links must be a list of tables"),
         (("[[flows]]", "[flows]"), "flows must be a list of tables"),
