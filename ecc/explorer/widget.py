@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ecc._support.arguments import check_arguments
+from ecc._support.arguments import check_arguments, shown
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.protocol import Protocol
 from ecc.errors import EccError, install_command
@@ -89,6 +89,8 @@ def _widget_class() -> Any:
 
         @views.setter
         def views(self, views: Sequence[View]) -> None:
+            if not isinstance(views, Sequence) or not all(isinstance(view, View) for view in views) or not views:
+                raise TypeError(f"views must be a list of ecc.explorer.View, got {shown(views)}")
             self.state = [view.to_dict() for view in views]
 
         @property
@@ -98,6 +100,8 @@ def _widget_class() -> Any:
 
         @view.setter
         def view(self, view: View) -> None:
+            if not isinstance(view, View):
+                raise TypeError(f"view must be an ecc.explorer.View, got {shown(view)}")
             self.views = [view]
 
     return Explorer

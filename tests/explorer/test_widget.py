@@ -18,6 +18,14 @@ def test_the_state_is_readable_and_settable_from_python():
     assert [view.protocol for view in widget.views] == ["RCP", "XCP"]
 
 
+@pytest.mark.parametrize(("name", "value"), [("view", 3), ("views", 3), ("views", [3]), ("views", [])])
+def test_a_state_that_is_no_view_is_refused_in_one_line(name, value):
+    widget = ecc.explore("RCP")
+    with pytest.raises(TypeError, match=f"^{name} must be .*ecc.explorer.View, got [^\\n]+$"):
+        setattr(widget, name, value)
+    assert widget.view.protocol == "RCP"
+
+
 def test_requests_of_the_page_are_answered(monkeypatch):
     widget = ecc.explore("QIRCP")
     sent = []
