@@ -141,3 +141,4 @@ def test_a_lost_server_is_reported_in_one_line(browser):
         " range.dispatchEvent(new Event('input')); range.dispatchEvent(new Event('change')); })()"
     )
     page.wait("document.querySelector('.status').textContent.startsWith('No answer from Python')", HANG)
+    assert "the part of this address from # on" in page.value("document.querySelector('.status').textContent")

@@ -1,5 +1,6 @@
 // The controls and panels of `ecc explore`, for the page (page.js) and for notebooks (anywidget).
-// A transport has `ask(request, signal)`, which returns a promise of the answer, and `loadPlotly()`.
+// A transport has `ask(request, signal)`, which returns a promise of the answer, `loadPlotly()`, and `restart`, the advice
+// if no answer arrives.
 
 const FAST = new Set(["verdict", "diagram", "nyquist", "bode", "roots"]);
 const MAX_SLOW = 2; // requests of slow panels at a time: browsers allow six connections
@@ -48,7 +49,7 @@ export async function mount(root, transport) {
     } catch (error) {
       if (error.name === "AbortError") return { cancelled: true };
       status.dataset.ended = "true";
-      say("No answer from Python: start `ecc explore`, or the kernel, again. This page keeps its state.");
+      say(`No answer from Python. ${transport.restart}`);
       return { error: "no answer from Python" };
     }
   }
@@ -430,6 +431,7 @@ async function render({ model, el }) {
   let plotly = null;
   const transport = {
     cancels: false,
+    restart: "Start the kernel again, and run the cell of this widget.",
     ask: send,
     loadPlotly: () => plotly ??= globalThis.Plotly ? Promise.resolve() : send({ ask: "plotly" }).then(({ script }) => {
       const node = document.createElement("script");

@@ -3,6 +3,7 @@ import { mount } from "./explore.js";
 
 const transport = {
   cancels: true,
+  restart: "Start `ecc explore` again: its new address, followed by the part of this address from # on, restores this view.",
   ask: async (request, signal) => {
     const answer = await fetch("ask", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request), signal });
     return answer.json();
