@@ -63,11 +63,14 @@ class CAKE(QueueDiscipline):
     Parameters
     ----------
     mark, packet_size
-        As for every `QueueDiscipline`; `packet_size` is the size of the largest packets. The default is to mark.
+        As for every `QueueDiscipline`; the default is to mark. `packet_size` is the size of the largest packets, from
+        which the minimum of each tin's target follows: 1000 bytes by default, whereas Linux takes the MTU of the
+        interface with its link header, 1514 bytes on Ethernet.
     rate : float, bit/s, > 0, or None
         Rate of the shaper, for example "48 Mb/s" on a link of 50 Mb/s. None: the link is not shaped.
     target, interval : float, s
-        As for `COBALT`; in each tin they are raised to 1.5 and 3 times the time of a packet at its threshold.
+        As for `COBALT`. With m the transmission time of a packet at the tin's threshold, a tin's target is
+        max(target, 1.5 m); its interval is longer by the same difference, and at least twice its target.
     tins : str
         "diffserv3", "diffserv4" or "besteffort", which is one tin.
     dscp : tuple of int, from 0 to 63
@@ -94,8 +97,11 @@ class CAKE(QueueDiscipline):
 
     Examples
     --------
-    >>> CAKE(rate="48 Mb/s", dscp=(46, 0)).params()["tin_rate"]
+    >>> cake = CAKE(rate="48 Mb/s", dscp=(46, 0), packet_size=1514)
+    >>> cake.params()["tin_rate"]
     (48000000.0, 3000000.0, 12000000.0)
+    >>> [round(1e3 * target, 2) for target in cake.params()["tin_target"]]
+    [5.0, 6.06, 5.0]
     """
 
     mark: bool = field(default=True, kw_only=True)
