@@ -13,8 +13,6 @@ from ecc.linear.characteristic import Characteristic, Complex, inverse
 __all__ = ["distinct", "newton", "newton_steps", "pair_weights"]
 
 _ROUNDS = 60
-_SETTLED = 6  # rounds after which steps are expected to shrink
-_DRIFT = 0.03  # relative change of a step; at a root of multiplicity m steps shrink by 1/m
 
 
 def newton_steps(value: Complex, slope: Complex) -> Complex:
@@ -51,7 +49,7 @@ def newton(ch: Characteristic, starts: Complex, removable: Sequence[float] = ())
     lowest = -600.0 * ch.unit  # below it exp(-s tau) would overflow
     done: list[Complex] = []
     last = np.full(len(s), np.inf)
-    for i in range(_ROUNDS):
+    for _ in range(_ROUNDS):
         if not len(s):
             break
         value, slope = ch.evaluate(s)
@@ -64,8 +62,6 @@ def newton(ch: Characteristic, starts: Complex, removable: Sequence[float] = ())
         ends = (size <= 1e-15 * (np.abs(s) + ch.unit)) | ((size <= ch.near(s, 1e-11)) & (size >= 0.25 * last))
         done.append(np.where(np.isfinite(step[ends]), s[ends] - step[ends], s[ends]))
         goes = ~ends & np.isfinite(step) & (s.real > lowest)
-        if i >= _SETTLED:  # far left steps are about 1/tau: such starts would drift for dozens of rounds
-            goes &= np.abs(size - last) > _DRIFT * last
         s, last = s[goes] - step[goes], size[goes]
     if len(s):  # a multiple root: linear convergence until rounding of P dominates
         done.append(s[last <= ch.near(s, 1e-6)])

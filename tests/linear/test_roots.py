@@ -11,7 +11,6 @@ from scipy.special import lambertw
 
 from ecc.errors import ConvergenceError
 from ecc.linear import DelaySystem, SampledSystem, distributed_delay, quasi_polynomial
-from ecc.linear.characteristic import Characteristic
 from ecc.linear.rootfinding import isolated
 
 
@@ -31,14 +30,6 @@ def test_scalar_delay_roots_are_lambert_w(k, tau):
     roots = DelaySystem([-k], [tau]).roots(8)
     np.testing.assert_allclose(np.sort_complex(roots.round(12)), np.sort_complex(expected.round(12)), rtol=1e-9)
     assert roots.real.max() == pytest.approx(expected.real.max(), rel=1e-12)
-
-
-def test_starts_far_to_the_left_do_not_drift(monkeypatch):
-    """Far left Newton's steps are about 1/tau; such starts once took 135 evaluations instead of 35."""
-    counted, evaluate = [], Characteristic.evaluate
-    monkeypatch.setattr(Characteristic, "evaluate", lambda ch, s: counted.append(1) or evaluate(ch, s))
-    assert len(DelaySystem([-0.5, -2.0], [0.0, 1.0]).roots(13)) == 13
-    assert len(counted) < 60
 
 
 def test_roots_come_by_falling_real_part_with_conjugates_side_by_side():
