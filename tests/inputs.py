@@ -506,6 +506,7 @@ def good() -> dict[str, Any]:
         "Theorem.evaluate.protocol": ecc.models.QIRCP(),
         "Theorem.evaluate.network": alike,
         "relay_loop.network": alike,
+        "GCC.cycle_orbit.network": ecc.Network.dumbbell("1 Mb/s", ["100 ms"], packet_size=500),
         "relay_orbit.network": alike,
         "relay_orbit.delays": ecc.contract.forms.RelayDelays(0.5, 0.0, 1.0),
         "poles.k": 2,

@@ -411,7 +411,9 @@ def test_at_ten_drawn_moments_nothing_finished_is_lost(number, case):
             told = [
                 line.split()[0]
                 for line in said.splitlines()
-                if line not in lines and not re.match(r"\d+ of \d+ (points|jobs) are in |removed: ", line)
+                if line.strip()
+                and line not in lines
+                and not re.match(r"\d+ of \d+ (points|jobs) are in |removed: ", line)
             ]
             if process.returncode == 130:
                 assert len(lines) == 1 and SAID.fullmatch(lines[0]), said

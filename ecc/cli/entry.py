@@ -43,6 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _discard_output()
             return 0
         except (Exception, SystemExit) as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11 wraps one that comes as a class is made
+                complain("interrupted")
+                return INTERRUPTED
             message, code = _explained(error)
             complain(message)
             return code

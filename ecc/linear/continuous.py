@@ -484,7 +484,10 @@ class DelaySystem(ClosedLoop):
         """
         if isinstance(center, bool) or not isinstance(center, complex | float | int | np.number):
             raise TypeError(f"center must be a number, got {shown(center)}")
-        at = complex(center)
+        try:
+            at = complex(center)
+        except OverflowError:  # a whole number above all floats
+            at = complex(inf)
         if not np.isfinite(at):
             raise ValueError(f"center must be finite, got {shown(center)}")
         if not radius > 0.0:

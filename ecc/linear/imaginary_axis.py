@@ -50,7 +50,7 @@ _OVERSAMPLING = 0.5  # rad of the fastest oscillation in a piece of the first me
 MAX_NODES = 1 << 18
 # Speed of a root that crosses, relative to frequency and gain: rounding may decide the direction of slower roots.
 _MIN_SPEED = 1e-7
-_MAX_HALVINGS = 200.0  # of the first piece: the lowest frequency of the first mesh
+_MAX_HALVINGS = 200.0  # Of the first piece, down to the lowest frequency of the first mesh
 _ROUNDING = 1e-12  # relative to the terms of a real function: smaller values may be rounding errors
 _MAX_EXCHANGED = 2  # maximum number of differing rows or columns for which the difference is computed row by row
 

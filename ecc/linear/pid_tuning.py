@@ -139,6 +139,7 @@ def tune_pid(
 
     Examples
     --------
+    >>> from ecc.linear import transfer_function
     >>> tuning = tune_pid(transfer_function([1.0], [1.0, 1.0], 1.0), max_sensitivity=1.4)
     >>> round(tuning.kp, 3), round(tuning.ki, 3), tuning.is_stable
     (0.36, 0.373, True)

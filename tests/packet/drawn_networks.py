@@ -666,7 +666,7 @@ def engine_of(case: Case, compiled: Any, records: tuple[np.ndarray, ...], **opti
         flows,
         case.routes,
         header_size=len(REGIONS) * DTYPES[Header].itemsize,
-        trace=1_000_000,
+        trace=4_000_000,
         histogram=True,
         templates=templates,
         record_size=DTYPES[FlowState].itemsize,

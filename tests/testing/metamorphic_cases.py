@@ -135,7 +135,7 @@ CONSTANTS = {
 }
 """Constants that have to be scaled with all other sizes, rates and times for results to be the same."""
 
-NO_FLUID = ("C4", "ConstantRate", "ExpressPass", "GCC", "SPERC", "Trimming", "Vivace")
+NO_FLUID = ("C4", "CAKE", "COBALT", "ConstantRate", "ExpressPass", "GCC", "SPERC", "Trimming", "Vivace")
 """Protocols and disciplines that have packets only."""
 
 ROUNDED = "gaps between packets are rounded to whole picoseconds, and the loop amplifies the difference"
@@ -150,7 +150,10 @@ EXCEPTIONS = {
         "Orca": SECONDS,
         "Vivace": "the utility is a power of the rate in Mb/s, and the first RTT is taken to be 0.1 s",
     },
-    ("packet", "sizes"): {"Vivace": "the utility is a power of the rate in Mb/s"},
+    ("packet", "sizes"): {
+        "CAKE": "a turn has the 1514 bytes of an Ethernet frame",
+        "Vivace": "the utility is a power of the rate in Mb/s",
+    },
     ("packet", "later starts"): {
         **dict.fromkeys(("EMKC", "EMKCAVQ", "MKC", "XCP"), "routers measure idle links before flows start"),
         **dict.fromkeys(
