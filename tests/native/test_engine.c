@@ -748,7 +748,7 @@ clocks_that_stand_stop_the_run(void)
     expect_failure(ECC_ERR_TIMER_STUCK, 2, 5, 100);
     setup.flows[0].on_ack = NULL;
     setup.links[0].on_start = write_interval;
-    expect_failure(ECC_ERR_INTERVAL_STUCK, 1, 6, 99);
+    expect_failure(ECC_ERR_INTERVAL_STUCK, 1, 7, 99);
 }
 
 /* ---- slices end ---- */
