@@ -80,7 +80,7 @@ EXAMPLES = {
     "tutorial_control": "docs/tutorial_control.md",
 }
 """File of a figure: the page that shows it after the Python block that ends with this `figure`; README, before it."""
-HEIGHTS = {"bbr_states": 590, "qlog": 590}
+HEIGHTS = {"access_link": 800, "bbr_states": 590, "qlog": 590}
 """Pixels, of figures with more panels than two."""
 SIZE = {"width": 900, "scale": 2}
 """Twice the pixels of the width: most screens show two or three for each pixel of a page."""

@@ -11,12 +11,14 @@ import typer
 from ecc.cli.app import INTERRUPTED, app, examples
 from ecc.cli.options import AsJson
 from ecc.cli.output import complain, print_json, print_text, progress_bar
-from ecc.cli.parsing import number_or_text, settings_of
+from ecc.cli.parsing import settings_of
 from ecc.cli.work import begin_work, end_work
 
 if TYPE_CHECKING:
     import pandas as pd
+    import plotly.graph_objects as go
 
+    from ecc.comparison.access_link import AccessLink
     from ecc.contract.protocol import Protocol
 
 __all__ = ["access_link"]
@@ -41,15 +43,16 @@ def access_link(
         typer.Option(
             metavar="NAME:N,...",
             help="Traffic: cubic, newreno, bbr and prague downloads, web and stream (constant rate) with their"
-            " share of the rate, as in web:0.1, and call, game or nada, whose delays are measured.",
+            " share of the rate, as in web:0.1, and call, game or nada, whose delays are measured. At least one"
+            " download is needed.",
         ),
     ] = "cubic:2,bbr,web,call",
     discipline: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME[:KEY=VALUE]",
-            help="Discipline, with parameters; may be given again. Default: DropTail, CoDel, PIE, FQCoDel, DualPI2 and"
-            " CAKE at 95 % of the rate.",
+            help="Discipline, with parameters, as CAKE:rate=47.5Mb/s; may be given again. Default: DropTail, CoDel,"
+            " PIE, FQCoDel, DualPI2 and CAKE at 95 % of the rate.",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Number of runs of each discipline. Default: 5.")] = 5,
@@ -68,19 +71,20 @@ def access_link(
 ) -> int:
     """Compare queue disciplines on an access link that downloads share with web pages and a call.
 
-    Prints the delay that the link adds to the call's packets, the load times of web pages, the fairness of the
-    downloads and the utilization: means over the runs, with 95 % confidence intervals. Ctrl-C prints what is computed.
+    Prints the delay that the link adds to packets of each call or game, the load times of web pages, the fairness of
+    the downloads and the utilization: means over the runs, with 95 % confidence intervals. Ctrl-C prints the results
+    of the runs that have ended.
     """
     from ecc._support.files import make_folder
     from ecc.comparison.access_link import AccessLink, default_disciplines, measured, summary
+    from ecc.plot.access_link import access_link_figure
 
     low, _, high = rtt.partition(":")
-    rtts = (number_or_text(low), number_or_text(high or low))
-    link = AccessLink(number_or_text(rate), rtts, mix, *map(number_or_text, (buffer, duration, aggregation)))
+    link = AccessLink(rate, (low, high or low), mix, buffer, duration, aggregation)
     named = _named(discipline) if discipline else default_disciplines(float(link.rate))
     if out is not None:
         make_folder(out)
-    rows: list[tuple[str, int, dict[str, float]]] = []
+    rows: list[tuple[str, int, dict[str, dict[str, float]]]] = []
     interrupted = False
     begin_work()
     with progress_bar() as bar:
@@ -101,48 +105,79 @@ def access_link(
     if not rows:
         return INTERRUPTED
     table = summary(rows)
-    if json:
-        print_json({"access_link": table.reset_index().to_dict("records")})
-    else:
-        print_text(_text(table))
     if out is not None:
-        _write(out, rows, table)
+        _write(out, rows, access_link_figure(table, link.title(_counted(table["runs"]))), link)
+    notes = link.notes(named)
+    if json:
+        scenario = link.settings | {"seeds": seeds}
+        print_json({"scenario": scenario, "notes": notes, "access_link": table.reset_index().to_dict("records")})
+        return INTERRUPTED if interrupted else 0
+    print_text("\n\n".join([link.title(_counted(table["runs"])), _text(table, [*named]), *notes]) + "\n")
+    if out is not None:
+        print(f"runs: {out / 'results.csv'}\nfigure: {out / 'figure.html'}")
     return INTERRUPTED if interrupted else 0
 
 
 def _named(texts: list[str]) -> dict[str, Protocol]:
     """Return the disciplines of --discipline, by their text."""
+    from ecc._support.quantity import RATE, TIME
     from ecc.queues import all_disciplines
 
+    units = {TIME: "ms", RATE: "Mb/s"}
     kinds = {name.lower(): kind for name, kind in all_disciplines().items()}
     named: dict[str, Protocol] = {}
     for text in texts:
         name, *settings = text.split(":")
-        kind = kinds.get(name.lower().replace("-", ""))
+        kind = kinds.get(name.lower().replace("-", "").replace("_", ""))
         if kind is None:
             raise ValueError(f"discipline must be one of {', '.join(all_disciplines())}, got {name!r}")
         values = settings_of(kind, settings, "--discipline")
+        for key, value in values.items():
+            unit = units.get(kind.dimensions[key]) if key in kind.dimensions else None
+            if unit and isinstance(value, float) and value:
+                raise ValueError(f"{key} of {name} must have a unit such as {unit}, got {value:g}")
         if "mark" in getattr(kind, "__dataclass_fields__", {}):
             values = {"mark": True} | values
         named[text] = kind(**values)
     return named
 
 
-def _text(table: pd.DataFrame) -> str:
-    """Return the table of means with their intervals."""
-    from ecc.comparison.access_link import COLUMNS
+def _counted(runs: pd.Series[int]) -> str:
+    """Return a number of runs, or its range over the disciplines."""
+    low, high = int(runs.min()), int(runs.max())
+    if low < high:
+        return f"{low} to {high} runs"
+    return "1 run" if high == 1 else f"{high} runs"
 
-    heads = ["discipline", *(_HEADS[name] for name in COLUMNS)]
-    lines = [heads]
-    for name, row in table.iterrows():
-        lines.append([str(name), *(_cell(row[column], row[f"{column} ±"]) for column in COLUMNS)])
+
+def _text(table: pd.DataFrame, disciplines: list[str]) -> str:
+    """Return the table of means with their intervals."""
+    from ecc.comparison.access_link import COLUMNS, OF_APPLICATION
+
+    several = table["application"].nunique() > 1
+    heads = ["discipline", *(["application"] if several else []), *(_HEADS[name] for name in COLUMNS)]
+    lines, repeated = [heads], table.index.duplicated()
+    for (name, row), again in zip(table.iterrows(), repeated, strict=True):
+        cells = [
+            "" if again and column not in OF_APPLICATION else _cell(column, row[column], row[f"{column} ±"])
+            for column in COLUMNS
+        ]
+        lines.append(["" if again else str(name), *([row["application"]] if several else []), *cells])
     widths = [max(len(line[k]) for line in lines) for k in range(len(heads))]
     rows = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
     text = "\n".join(f"  {row}".rstrip() for row in rows)
-    n = int(table["runs"].min())
+    counts = table["runs"][~repeated]
+    count = _counted(counts)
+    means = {"1 run": "Values of one run; with --seeds 2 or more there are confidence intervals."}.get(
+        count, f"Means of {count} with 95 % confidence intervals."
+    )
+    if counts.nunique() > 1:
+        means += f" Runs: {', '.join(f'{name} {n}' for name, n in counts.items())}."
+    if missing := [name for name in disciplines if name not in counts.index]:
+        means += f" No run has ended of {', '.join(missing)}."
     return (
-        f"{text}\n\nMeans of {n} runs with 95 % confidence intervals. The delay is the time that packets or frames"
-        " of the call wait in addition to the RTT without queues.\n"
+        f"{text}\n\n{means} The delay is the time that packets (call, game) or frames (nada) wait in addition to"
+        " the RTT without queues and the transmission time of a packet."
     )
 
 
@@ -158,21 +193,29 @@ _HEADS = {
 }
 
 
-def _cell(value: float, error: float) -> str:
-    """Return a mean with its interval."""
+def _cell(column: str, value: float, error: float) -> str:
+    """Return a mean with its interval; times of 1000 ms or more in s."""
     if value != value:
         return "-"
-    return f"{value:.3g}" + ("" if error != error else f" ± {error:.2g}")
+    in_seconds = column.startswith(("delay", "web")) and value >= 999.5
+    scale, unit = (1e-3, " s") if in_seconds else (1.0, "")
+    # The second conversion avoids exponents such as 1.2e+02
+    mean, half = (f"{float(f'{scale * number:.{digits}g}'):g}" for number, digits in ((value, 3), (error, 2)))
+    return mean + ("" if error != error else f" ± {half}") + unit
 
 
-def _write(folder: Path, rows: list[Any], table: pd.DataFrame) -> None:
+def _write(folder: Path, rows: list[Any], figure: go.Figure, link: AccessLink) -> None:
     """Write all runs and the figure."""
     import pandas as pd
 
-    from ecc.plot.access_link import access_link_figure
     from ecc.plot.look import as_html
 
-    runs = pd.DataFrame([{"discipline": name, "seed": seed, **values} for name, seed, values in rows])
+    runs = pd.DataFrame(
+        [
+            {"discipline": name, "seed": seed, "application": application, **values, **link.settings}
+            for name, seed, applications in rows
+            for application, values in applications.items()
+        ]
+    )
     runs.to_csv(folder / "results.csv", index=False)
-    (folder / "figure.html").write_text(as_html(access_link_figure(table)), encoding="utf-8")
-    print(f"runs: {folder / 'results.csv'}\nfigure: {folder / 'figure.html'}")
+    (folder / "figure.html").write_text(as_html(figure), encoding="utf-8")

@@ -246,6 +246,9 @@ def settings_of(kind: type[Protocol], settings: Sequence[str], option: str = "--
             raise ValueError(f"{option} must be NAME=VALUE, got {setting!r}")
         if key not in types:
             raise ValueError(unknown_key(option, key, list(types)))
+        if str(types[key]).startswith("tuple[int"):
+            values[key] = tuple(number_or_text(part) for part in split_values(text))
+            continue
         is_word = text.lower() in words and not _is_text(types[key], text)
         values[key] = words[text.lower()] if is_word else number_or_text(text)
     return values

@@ -2,7 +2,8 @@
 
 A mix is a text such as "cubic:2,bbr,web,call": names with numbers of flows; web and stream have shares of the rate.
 Downloads (`cubic`, `newreno`, `bbr`, `prague`) last for the whole run. Their RTTs are evenly spread over the range;
-calls have the middle of the range. Delays are measured at the packets or video frames of calls and games.
+calls have the middle of the range. Delays are measured at the packets or video frames of each application: call,
+game and nada.
 """
 
 from __future__ import annotations
@@ -81,16 +82,18 @@ BULK = ("cubic", "newreno", "bbr", "prague")
 WEB_SIZE, WEB_SHAPE = 100_000, 1.5  # bytes, and standard deviation of the logarithm of the size
 WARM_UP = 0.25  # share of a run that is not measured
 COLUMNS = {
-    "delay_50": "added delay of the call, median [ms]",
-    "delay_95": "added delay of the call, 95th percentile [ms]",
-    "delay_99": "added delay of the call, 99th percentile [ms]",
-    "lost": "lost packets or frames of the call [%]",
+    "delay_50": "added delay of the application, median [ms]",
+    "delay_95": "added delay of the application, 95th percentile [ms]",
+    "delay_99": "added delay of the application, 99th percentile [ms]",
+    "lost": "lost packets or frames of the application [%]",
     "web_50": "page load, median [ms]",
     "web_99": "page load, 99th percentile [ms]",
     "fairness": "fairness of the downloads",
     "utilization": "utilization [%]",
 }
 """Measured quantities and their titles."""
+OF_APPLICATION = ("delay_50", "delay_95", "delay_99", "lost")
+"""Quantities of each application (call, game, nada); the others are those of the whole run."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ class AccessLink:
         put(self, "duration", as_time(self.duration, "duration", positive=True))
         put(self, "aggregation", as_delay(self.aggregation, "aggregation"))
         if not any(name in BULK for name, _ in self.parts):
-            raise ValueError(f"mix must have one of {', '.join(BULK)}, got {shown(self.mix)}")
+            raise ValueError(f"mix must have a download ({', '.join(BULK)}), got {shown(self.mix)}")
 
     @property
     def parts(self) -> list[tuple[str, float]]:
@@ -155,6 +158,51 @@ class AccessLink:
     def flows(self) -> list[str]:
         """Name of each flow, in the order of the flows."""
         return [name for name, value in self.parts if name != "web" for _ in range(max(int(value), 1))]
+
+    @property
+    def applications(self) -> list[str]:
+        """Names of the applications whose delays are measured, each once; "none" if the mix has none."""
+        return list(dict.fromkeys(self.flows[k] for k in self.timed)) or ["none"]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Rate [bit/s], RTTs, buffer and times [s], and the mix, by name."""
+        low, high = self.rtts
+        names = ("rate", "mix", "buffer", "duration", "aggregation")
+        return {"rtt_min": low, "rtt_max": high} | {name: getattr(self, name) for name in names}
+
+    def title(self, runs: str) -> str:
+        """Return one line with the scenario; `runs` is the number of runs, for example "5 runs"."""
+        low, high = (f"{1e3 * rtt:g}" for rtt in self.rtts)
+        parts = [
+            f"{float(self.rate) / 1e6:g} Mb/s",
+            f"RTT {low} ms" if low == high else f"RTT {low} to {high} ms",
+            self.mix.replace(" ", "").replace(",", ", "),
+            f"buffer {1e3 * float(self.buffer):g} ms",
+            *([f"ACKs wait up to {1e3 * float(self.aggregation):g} ms"] if self.aggregation else []),
+            f"{runs} of {float(self.duration):g} s",
+        ]
+        return "; ".join(parts)
+
+    def notes(self, disciplines: Mapping[str, Protocol]) -> list[str]:
+        """Return a sentence for each overload: constant rates above the link's, and shapers above the link's rate."""
+        rate = float(self.rate)
+        needs = {"call": 960e3, "game": 100e3}
+        load = sum(value * rate if name in SHARES else value * needs.get(name, 0.0) for name, value in self.parts)
+        notes = []
+        if load >= rate:
+            notes.append(
+                f"The calls, games, streams and pages of the mix need {load / 1e6:.3g} Mb/s, and the link has"
+                f" {rate / 1e6:.3g} Mb/s: the downloads get what an overload leaves."
+            )
+        for name, discipline in disciplines.items():
+            shaped = getattr(discipline, "rate", None)
+            if isinstance(discipline, CAKE) and shaped is not None and float(shaped) > rate:
+                notes.append(
+                    f"The rate of {name}, {float(shaped) / 1e6:.4g} Mb/s, exceeds the link's {rate / 1e6:.4g} Mb/s:"
+                    " the shaper has no effect."
+                )
+        return notes
 
     @property
     def timed(self) -> list[int]:
@@ -214,7 +262,7 @@ def default_disciplines(rate: float) -> dict[str, Protocol]:
 
 
 def waits_of_packets(run: Trajectory, flow: int, rtt: float) -> NDArray[np.float64]:
-    """Return the times by which the RTTs of a call's packets exceed the RTT without queues [s], after the warm-up."""
+    """Return the times by which the RTTs of a call's packets exceed an RTT [s], after the warm-up."""
     counts = np.nan_to_num(run.data["flow.n"].to_numpy()[:, flow]).astype(int)
     rings = np.stack([run.data[name].to_numpy()[:, flow] for name in RTT_FIELDS[1:]], axis=1)
     late = np.flatnonzero(run.data["time"].to_numpy() > WARM_UP * float(run.data["time"][-1]) + 1e-9)
@@ -229,8 +277,8 @@ def waits_of_packets(run: Trajectory, flow: int, rtt: float) -> NDArray[np.float
 
 def measure(
     link: AccessLink, discipline: Protocol, seed: int, cancel: Callable[[], bool] | None = None
-) -> dict[str, float]:
-    """Return the measured quantities of a run by the names of `COLUMNS`; {} if it was canceled."""
+) -> dict[str, dict[str, float]]:
+    """Return the quantities of a run for each application, by the names of `COLUMNS`; {} if the run was canceled."""
     scenario = link.scenario(discipline, seed)
     names = link.flows
     has_rates = any(name in ("call", "game") for name in names)
@@ -239,37 +287,51 @@ def measure(
     if run.stopped != "completed":
         return {}
     begin, end = WARM_UP * float(link.duration), float(link.duration)
-    rtts = scenario.network.rtts
-    delays, lost, sent = [], 0.0, 0.0
-    for k in link.timed:
-        if names[k] == "nada":
-            media = frames(run, k).between(begin, 0.95 * end)  # Later ones may be in flight at the end
-            delays.append(media.delay - (rtts[k] - scenario.network.ack_delays[k]))
-            lost, sent = lost + media.lost, sent + media.last - media.first + 1
-        else:
-            delays.append(waits_of_packets(run, k, rtts[k]))
-            row = run.flows.iloc[k]
-            lost, sent = lost + row["lost"], sent + row["lost"] + row["delivered"]
     pages = run.flows.iloc[len(names) :]
     loads = pages["completion_time"][pages["start"] >= begin].dropna()
     rates = run.goodput.sel(time=slice(begin, end)).mean("time").values[: len(names)]
     bulk = np.array([rates[k] for k, name in enumerate(names) if name in BULK])
     values, _ = evaluated(run, scenario, {"utilization": ("utilization", {})}, {"between": (begin, end)})
-    waits = 1e3 * np.concatenate([*delays, np.zeros(0)])
-    percentiles = np.percentile(waits, [50, 95, 99]) if len(waits) else np.full(3, np.nan)
-    return {
-        **dict(zip(("delay_50", "delay_95", "delay_99"), map(float, percentiles), strict=True)),
-        "lost": 100.0 * lost / sent if sent else np.nan,
+    of_run = {
         "web_50": 1e3 * float(loads.quantile(0.5)) if len(loads) else np.nan,
         "web_99": 1e3 * float(loads.quantile(0.99)) if len(loads) else np.nan,
         "fairness": float(bulk.sum() ** 2 / (len(bulk) * (bulk**2).sum())) if bulk.sum() else np.nan,
         "utilization": 100.0 * values["utilization"],
     }
+    return {name: delays_of(link, run, scenario, name) | of_run for name in link.applications}
+
+
+def delays_of(link: AccessLink, run: Trajectory, scenario: Scenario, application: str) -> dict[str, float]:
+    """Return percentiles of an application's added delays [ms], and its lost packets or frames [%].
+
+    The transmission time of one packet at the rate of the link is not part of the added delay.
+    """
+    begin, end = WARM_UP * float(link.duration), float(link.duration)
+    rtts = scenario.network.rtts
+    delays, lost, sent = [np.zeros(0)], 0.0, 0.0
+    for k in link.timed:
+        if link.flows[k] != application:
+            continue
+        empty = rtts[k] + 8.0 * HOSTS[application][1] / float(link.rate)
+        if application == "nada":
+            media = frames(run, k).between(begin, 0.95 * end)  # Later ones may be in flight at the end
+            delays.append(media.delay - (empty - scenario.network.ack_delays[k]))
+            lost, sent = lost + media.lost, sent + media.last - media.first + 1
+        else:
+            delays.append(waits_of_packets(run, k, empty))
+            row = run.flows.iloc[k]
+            lost, sent = lost + row["lost"], sent + row["lost"] + row["delivered"]
+    waits = 1e3 * np.concatenate(delays)
+    percentiles = np.percentile(waits, [50, 95, 99]) if len(waits) else np.full(3, np.nan)
+    return {
+        **dict(zip(OF_APPLICATION, map(float, percentiles), strict=False)),
+        "lost": 100.0 * lost / sent if sent else np.nan,
+    }
 
 
 def measured(
     link: AccessLink, disciplines: Mapping[str, Protocol], seeds: Sequence[int], threads: int
-) -> Generator[tuple[str, int, dict[str, float]], None, None]:
+) -> Generator[tuple[str, int, dict[str, dict[str, float]]], None, None]:
     """Yield (discipline, seed, quantities) of each run as it ends; the generator's end cancels the runs that remain."""
     canceled = threading.Event()
     pool = ThreadPoolExecutor(threads)
@@ -289,22 +351,31 @@ def measured(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def summary(rows: Sequence[tuple[str, int, Mapping[str, float]]]) -> pd.DataFrame:
-    """Return means over seeds and half-widths of 95 % confidence intervals (Student's t), one row per discipline.
+def summary(rows: Sequence[tuple[str, int, Mapping[str, Mapping[str, float]]]]) -> pd.DataFrame:
+    """Return means over seeds and half-widths of 95 % confidence intervals (Student's t).
 
-    The columns are the names of `COLUMNS`, each followed by "±" for the half-width (nan for one seed), and "runs".
+    There is one row for each discipline and application, with the discipline as its index. The columns are
+    "application", the names of `COLUMNS`, each followed by "±" for the half-width (nan for one seed), and "runs".
     """
     import pandas as pd
     from scipy.stats import t
 
-    table = pd.DataFrame([{"discipline": name, **values} for name, _, values in rows])
+    table = pd.DataFrame(
+        [
+            {"discipline": name, "application": application, **values}
+            for name, _, applications in rows
+            for application, values in applications.items()
+        ]
+    )
     out = []
-    for name, group in table.groupby("discipline", sort=False):
-        entry: dict[str, Any] = {"discipline": name}
+    for (name, application), group in table.groupby(["discipline", "application"], sort=False):
+        entry: dict[str, Any] = {"discipline": name, "application": application}
         for column in COLUMNS:
             values = group[column].dropna().to_numpy()
             n = len(values)
             entry[column] = values.mean() if n else np.nan
             entry[f"{column} ±"] = t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
         out.append(entry | {"runs": len(group)})
+    order = [*dict.fromkeys(table["discipline"])]
+    out.sort(key=lambda entry: order.index(entry["discipline"]))
     return pd.DataFrame(out).set_index("discipline")

@@ -42,7 +42,7 @@ def test_delays_are_those_of_each_packet_of_the_call():
 
 def test_a_call_waits_in_a_full_buffer_but_not_behind_fair_queues():
     link = AccessLink("10 Mb/s", (0.02, 0.04), "cubic:2,web,call", duration=6.0)
-    plain, fair = (measure(link, discipline, 0) for discipline in (DropTail(), FQCoDel(mark=True)))
+    plain, fair = (measure(link, discipline, 0)["call"] for discipline in (DropTail(), FQCoDel(mark=True)))
     assert plain["delay_99"] > 100.0 > 5.0 > fair["delay_99"] > 0.0
     assert fair["fairness"] > 0.9 and plain["utilization"] > 95.0
     assert 20.0 < fair["web_50"] < plain["web_50"] < plain["web_99"]
@@ -50,9 +50,26 @@ def test_a_call_waits_in_a_full_buffer_but_not_behind_fair_queues():
 
 def test_frames_of_a_call_that_adapts_are_measured():
     link = AccessLink("10 Mb/s", (0.03, 0.03), "cubic,nada,game", duration=6.0)
-    values = measure(link, CAKE(rate="9.5 Mb/s"), 0)
-    assert 0.0 < values["delay_50"] < values["delay_99"] < 100.0 and 0.0 <= values["lost"] < 5.0
-    assert np.isnan(values["web_50"])
+    of = measure(link, CAKE(rate="9.5 Mb/s"), 0)
+    assert list(of) == ["nada", "game"]
+    for values in of.values():
+        assert 0.0 < values["delay_50"] < values["delay_99"] < 100.0 and 0.0 <= values["lost"] < 5.0
+        assert np.isnan(values["web_50"])
+    assert of["game"]["delay_99"] < 5.0 < of["nada"]["delay_50"]  # A frame's packets are spread over time
+    table = summary([("CAKE", 0, of)])
+    assert table["application"].tolist() == ["nada", "game"] and list(table.index) == ["CAKE"] * 2
+    assert [trace.x[0] for trace in access_link_figure(table).data] == [
+        values[column] for values in of.values() for column in ("delay_50", "delay_95", "delay_99")
+    ]
+
+
+def test_the_transmission_time_of_a_packet_is_not_added_delay():
+    link = AccessLink("10 Mb/s", (0.02, 0.02), "cubic,game", duration=4.0)
+    scenario = link.scenario(FQCoDel(mark=True), 0)
+    run = ecc.packet.simulate(scenario, sample=SAMPLE, record=RTT_FIELDS)
+    waits = 1e3 * (waits_of_packets(run, 1, 0.02) - 8 * 200 / 10e6)
+    values = measure(link, FQCoDel(mark=True), 0)["game"]
+    assert values["delay_95"] == pytest.approx(np.percentile(waits, 95)) and waits.min() > -1e-6
 
 
 def test_streams_and_aggregation_are_those_of_the_scenario():
@@ -62,16 +79,18 @@ def test_streams_and_aggregation_are_those_of_the_scenario():
     assert scenario.impairments[0].acks_of == (0, 2) and scenario.impairments[0].wait == (0.0, 0.01)
     run = ecc.packet.simulate(scenario)
     assert float(run.goodput[10:, 1].mean()) == pytest.approx(10e6 / 3, rel=0.1)  # Less than 4 Mb/s: a fair share
-    assert 0.0 < measure(link, FQCoDel(mark=True), 0)["delay_99"] < 10.0
+    assert 0.0 < measure(link, FQCoDel(mark=True), 0)["call"]["delay_99"] < 10.0
 
 
 def test_intervals_are_those_of_students_t():
-    rows = [("A", k, dict.fromkeys(COLUMNS, value)) for k, value in enumerate((1.0, 2.0, 6.0))]
-    table = summary([*rows, ("B", 0, dict.fromkeys(COLUMNS, 1.0))])
+    rows = [("A", k, {"call": dict.fromkeys(COLUMNS, value)}) for k, value in enumerate((1.0, 2.0, 6.0))]
+    table = summary([*rows, ("B", 0, {"call": dict.fromkeys(COLUMNS, 1.0)})])
     assert table.loc["A", "delay_50"] == 3.0
     assert table.loc["A", "delay_50 ±"] == pytest.approx(4.3027 * np.sqrt(7.0 / 3.0), rel=1e-4)
     assert np.isnan(table.loc["B", "delay_50 ±"]) and table["runs"].tolist() == [3, 1]
-    figure = access_link_figure(table)
+    figure = access_link_figure(table, "50 Mb/s")
+    assert figure.layout.title.text == "50 Mb/s"
+    assert all(min(np.subtract(trace.x, trace.error_x.arrayminus)) > 0.0 for trace in figure.data)
     assert [list(trace.x) for trace in figure.data] == [[3.0, 1.0]] * 5
 
 
@@ -82,11 +101,36 @@ def test_the_command_prints_a_table_and_writes_all_runs(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert all(name in printed for name in names) and "Means of 2 runs" in printed
     runs = (tmp_path / "out" / "results.csv").read_text().splitlines()
-    assert len(runs) == 5 and runs[0].startswith("discipline,seed,delay_50")
-    assert "plotly" in (tmp_path / "out" / "figure.html").read_text()
-    assert main([*command, "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["access_link"]
-    assert [row["discipline"] for row in rows] == names
+    assert len(runs) == 5 and runs[0].startswith("discipline,seed,application,delay_50") and "cubic:2,web" in runs[1]
+    scenario = "10 Mb/s; RTT 20 to 40 ms; cubic:2, web, call; buffer 200 ms; 2 runs of 2 s"
+    assert printed.startswith(scenario)
+    assert f"<title>{scenario}" in (tmp_path / "out" / "figure.html").read_text()
+    assert main([*command, "--json", "--out", str(tmp_path / "out")]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert [row["discipline"] for row in result["access_link"]] == names
+    assert result["scenario"]["rate"] == 1e7 and result["scenario"]["seeds"] == 2 and result["notes"] == []
+
+
+def test_overloads_have_notes(capsys):
+    command = ["access-link", "--rate", "1 Mb/s", "--rtt", "20ms", "--mix", "cubic,call:2", "--duration", "1s"]
+    assert main([*command, "--seeds", "1", "--discipline", "CAKE:rate=2Mb/s:dscp=0,46,46"]) == 0
+    printed = capsys.readouterr().out
+    assert "need 1.92 Mb/s, and the link has 1 Mb/s" in printed and "2 Mb/s, exceeds the link's 1 Mb/s" in printed
+    assert "Values of one run" in printed
+
+
+def test_disciplines_have_the_names_of_linux_too_and_lists_as_parameters():
+    from ecc.cli.access_link import _named
+
+    cake, plain = _named(["cake:dscp=0,46:sources=1,2:rate=9 Mb/s", "fq_codel"]).values()
+    assert cake == CAKE(rate=9e6, dscp=(0, 46), sources=(1, 2)) and plain == FQCoDel(mark=True)
+
+
+def test_times_of_a_second_or_more_are_in_seconds():
+    from ecc.cli.access_link import _cell
+
+    assert _cell("web_99", 2860.0, 1240.0) == "2.86 ± 1.2 s"
+    assert _cell("web_50", 234.0, 2860.0) == "234 ± 2900"
 
 
 def test_ctrl_c_prints_what_is_computed(capsys, monkeypatch):
@@ -102,13 +146,22 @@ def test_ctrl_c_prints_what_is_computed(capsys, monkeypatch):
     assert main([*SHORT, "--discipline", "DropTail", "--seeds", "3"]) == 130
     out = capsys.readouterr()
     assert "interrupted after 1 of 3 runs; results:" in out.err and "DropTail" in out.out
+    assert "1 run of 2 s" in out.out and "1 runs" not in out.out
+
+
+def test_the_footer_counts_the_runs_of_each_discipline():
+    from ecc.cli.access_link import _text
+
+    run = {"call": dict.fromkeys(COLUMNS, 1.0)}
+    text = _text(summary([("PIE", 0, run), ("PIE", 1, run), ("CoDel", 0, run)]), ["PIE", "CoDel", "CAKE"])
+    assert "Means of 1 to 2 runs" in text and "Runs: PIE 2, CoDel 1. No run has ended of CAKE." in text
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--rtt", "80ms:20ms"], "rtt must be MIN:MAX with MIN <= MAX, got 0.08 s and 0.02 s"),
-        (["--mix", "web,call"], "mix must have one of cubic, newreno, bbr, prague, got 'web,call'"),
+        (["--mix", "web,call"], "mix must have a download (cubic, newreno, bbr, prague), got 'web,call'"),
         (
             ["--mix", "cubic,tv"],
             "mix must have names of cubic, newreno, bbr, prague, call, game, nada, web, stream, got 'tv'",
@@ -117,7 +170,13 @@ def test_ctrl_c_prints_what_is_computed(capsys, monkeypatch):
         (["--mix", "cubic,web:2"], "mix must have a share between 0 and 1 after 'web', got 'web:2'"),
         (["--discipline", "FIFO"], "discipline must be one of DropTail,"),
         (["--discipline", "CoDel:goal=1"], "--discipline"),
-        (["--rate", "0"], "rate must be > 0"),
+        (["--rate", "0 Mb/s"], "rate must be > 0"),
+        (["--rate", "50"], "or one with a prefix such as Mb/s, got '50'"),
+        (["--rate", "50mbit"], "or one with a prefix such as Mb/s, got '50mbit'"),
+        (["--rtt", "20:80"], "or one with a prefix such as ms, got '20'"),
+        (["--buffer", "200"], "or one with a prefix such as ms, got '200'"),
+        (["--discipline", "CAKE:rate=50"], "rate of CAKE must have a unit such as Mb/s, got 50"),
+        (["--discipline", "CAKE:dscp=77"], "dscp must be whole numbers from 0 to 63, got 77"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(options, message, capsys):
