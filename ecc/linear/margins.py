@@ -29,7 +29,6 @@ __all__ = ["Margins", "margins"]
 
 _FAR = 2e4  # rad of the longest delay, up to which a first crossing is searched
 _ROUNDING = 1e-12  # |L| = 1 up to rounding
-_UNBOUNDED = 1e13  # a gain above it is due to rounding: |L| is 0 at its frequency
 _MAX_RANGE = 1e10  # times the frequency of |L| < 1/4, up to which a first crossing is searched without delays
 
 
@@ -281,7 +280,7 @@ def _gains(pair: Pair | BorderedLoop) -> tuple[tuple[float, float], tuple[float,
     while required > top:
         top = required
         crossings = boundary_crossings(pair, top)
-        above = [c for c in crossings if 1.0 < c.gain < _UNBOUNDED]
+        above = [c for c in crossings if c.gain > 1.0]
         if above:  # a smaller gain requires a larger |L| than is possible above this frequency
             required = settled_beyond(pair, (1.0 - 1e-9) / above[0].gain)
         elif not pair.sampled and (4.0 * pair.band * top <= _FAR if pair.band else top < _MAX_RANGE * first):

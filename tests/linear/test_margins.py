@@ -11,7 +11,6 @@ from ecc.errors import ConvergenceError
 from ecc.linear import (
     DelaySystem,
     SampledSystem,
-    distributed_delay,
     from_control,
     to_control,
     transfer_function,
@@ -293,12 +292,6 @@ def test_gain_reduction_of_loops_that_no_larger_gain_destabilizes(numerator, den
     margins = transfer_function(numerator, denominator, delay).loop().margins()
     assert margins.gain_reduction == pytest.approx(reduction, rel=1e-6)
     assert margins.gain_margin > 1e6
-
-
-@pytest.mark.slow
-def test_no_gain_margin_where_the_loop_gain_vanishes():
-    plant = transfer_function([5.0, 15.0], [1.0, 1.98, 6.2712, 5.3416, 7.0272])  # the mean has a zero at 2 pi j
-    assert (plant * distributed_delay(1.0, [1.0])).loop().margins().gain_margin == np.inf
 
 
 def test_modulus_margin_of_small_loop_gains_is_1():
