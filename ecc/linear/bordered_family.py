@@ -66,6 +66,7 @@ class BorderedPair:
     """
 
     sampled = False
+    slowest = inf  # Not known without the coefficients of the determinants
 
     def __init__(self, system: Bordered, span: float) -> None:
         self.system, self.span = system, span

@@ -73,6 +73,8 @@ class Pair:
     a row (column) replaced by that of the difference of the matrices, so that nothing cancels if it is small.
     """
 
+    slowest = inf  # Not known without the coefficients of the determinants
+
     def __init__(self, low: Terms, high: Terms, span: float, weight: float = 1.0) -> None:
         self.low, self.high = align(low, high)
         self.span, self.weight = span, weight
@@ -210,6 +212,8 @@ class ProvenPair(Protocol):
     span: float
 
     @property
+    def slowest(self) -> float: ...
+    @property
     def band(self) -> float: ...
     def at(self, omega: Real) -> tuple[Complex, ...]: ...
     def on_grid(self, start: float, step: float, count: int) -> tuple[Complex, ...]: ...
@@ -269,7 +273,7 @@ def isolate(
             None,
         )
     step = top / pieces
-    slowest = 0.001 * getattr(pair, "slowest", inf)  # if delays are very short, it may be far below the first step
+    slowest = 0.001 * pair.slowest  # if delays are very short, it may be far below the first step
     halvings = min(max(31.0, ceil(log2(step / slowest))), _MAX_HALVINGS) if 0.0 < slowest < inf else 31.0
     ends = step * 2.0 ** -np.arange(1.0, halvings, 0.5 if band == 0.0 else 1.0)
     extra = np.concatenate([ends, top - ends]) if pair.sampled else ends
