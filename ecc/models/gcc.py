@@ -75,7 +75,6 @@ from ecc._support.quantity import PER_TIME, RATE, TIME, QuantityField, as_delay,
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.forms import CycleOrbit, OperatingRange
 from ecc.contract.parameters import check_choice, check_number
-from ecc.contract.protocol import Protocol
 from ecc.contract.reference import ReferenceLoop
 from ecc.errors import ConvergenceError, LinearizationError
 from ecc.laws.elementary import exp, log, sqrt
@@ -157,7 +156,7 @@ class Header(encoder.FrameHeader, feedback.FeedbackHeader):
 
 
 @dataclass(frozen=True)
-class GCC(Protocol):
+class GCC(encoder.EncodedMedia):
     """Google Congestion Control.
 
     Parameters
@@ -188,18 +187,6 @@ class GCC(Protocol):
         Time between two reports, for example 0.1.
     report_repeat : float, packets, >= 0
         Packets of earlier reports that a report repeats.
-    frames : float, 1/s, >= 0
-        Frames per second of the encoder; 0: packets are evenly spaced.
-    key_every : float, frames, >= 0
-        Distance of key frames; 0: no key frames.
-    key_factor : float, > 0
-        Size of a key frame over that of other frames.
-    noise : float, >= 0, < 0.5
-        Standard deviation of the size of a frame, relative to its mean.
-    headroom : float, > 0
-        Rate at which frames are sent, relative to the target.
-    pauses : tuple of float, s
-        Begin and end of each pause of the encoder, after the start of the flow, for example (40.0, 60.0). (0, 0): none.
 
     Raises
     ------
@@ -222,17 +209,12 @@ class GCC(Protocol):
     window: QuantityField = default(0.5)
     report_interval: QuantityField = default(0.1)
     report_repeat: float = 0.0
-    frames: float = 0.0
-    key_every: float = 0.0
-    key_factor: float = 1.0
-    noise: float = 0.0
-    headroom: float = 1.5
-    pauses: tuple[float, ...] = (0.0, 0.0)
 
     dimensions = {
         **dict.fromkeys(("min_rate", "max_rate"), RATE),
-        **dict.fromkeys(("threshold", "overuse_time", "burst_time", "window", "report_interval", "pauses"), TIME),
-        **dict.fromkeys(("gain_up", "gain_down", "frames"), PER_TIME),
+        **dict.fromkeys(("threshold", "overuse_time", "burst_time", "window", "report_interval"), TIME),
+        **dict.fromkeys(("gain_up", "gain_down"), PER_TIME),
+        **encoder.EncodedMedia.dimensions,
     }
 
     required_env = frozenset({"random"})
@@ -249,16 +231,14 @@ class GCC(Protocol):
         times = {name: as_delay for name, dimension in self.dimensions.items() if dimension is TIME}
         check_number(self, **{name: read for name, read in times.items() if name != "pauses"})
         check_number(self, beta=None, groups=1.0, q=None, chi=None, report_repeat=0.0)
-        check_number(self, frames=0.0, key_every=0.0, key_factor=None, noise=0.0, headroom=None)
         check_number(self, **{name: 0.0 for name in ("gain_up", "gain_down") if getattr(self, name) is not None})
         check_choice(self, "form", FORMS)
         if self.min_rate > self.max_rate:
             raise ValueError(f"min_rate must be <= {self.max_rate:g}, got {shown(self.min_rate)}")
-        for name, limit in {"beta": 1.0, "chi": 1.0, "noise": 0.5}.items():
+        for name, limit in {"beta": 1.0, "chi": 1.0}.items():
             if not getattr(self, name) < limit:
                 raise ValueError(f"{name} must be < {limit:g}, got {shown(getattr(self, name))}")
-        Protocol.__post_init__(self)
-        encoder.check_pauses(self.pauses)
+        super().__post_init__()
 
     def params(self) -> dict[str, Any]:
         """Return the parameters, with gains of the form and its index, and with `ecn` off."""

@@ -48,7 +48,6 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import (
-    PER_TIME,
     RATE,
     SIZE,
     TIME,
@@ -63,7 +62,6 @@ from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.forms import OperatingRange
 from ecc.contract.parameters import check_choice, check_number
-from ecc.contract.protocol import Protocol
 from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
 from ecc.laws.elementary import exp
@@ -115,7 +113,7 @@ class FlowState(encoder.FrameState):
 
 
 @dataclass(frozen=True)
-class NADA(Protocol):
+class NADA(encoder.EncodedMedia):
     """NADA.
 
     Parameters
@@ -160,18 +158,6 @@ class NADA(Protocol):
         Size of a report.
     ecn : bool
         Whether links can mark packets.
-    frames : float, 1/s, >= 0
-        Frames per second of the encoder; 0: packets are evenly spaced.
-    key_every : float, frames, >= 0
-        Distance of key frames; 0: no key frames.
-    key_factor : float, > 0
-        Size of a key frame over that of other frames.
-    noise : float, >= 0, < 0.5
-        Standard deviation of the size of a frame, relative to its mean.
-    headroom : float, > 0
-        Rate at which frames are sent, relative to the target.
-    pauses : tuple of float, s
-        Begin and end of each pause of the encoder, after the start of the flow, for example (40.0, 60.0). (0, 0): none.
 
     Raises
     ------
@@ -202,20 +188,13 @@ class NADA(Protocol):
     taps: float = 15.0
     report_size: SizeField = default(80)
     ecn: bool = False
-    frames: float = 0.0
-    key_every: float = 0.0
-    key_factor: float = 1.0
-    noise: float = 0.0
-    headroom: float = 1.5
-    pauses: tuple[float, ...] = (0.0, 0.0)
 
     dimensions = {
         **dict.fromkeys(("min_rate", "max_rate"), RATE),
         **dict.fromkeys(("reference", "tau", "interval", "window", "empty", "filter_delay", "max_self_delay"), TIME),
         **dict.fromkeys(("warp_threshold", "loss_penalty", "mark_penalty", "max_signal"), TIME),
         "report_size": SIZE,
-        "frames": PER_TIME,
-        "pauses": TIME,
+        **encoder.EncodedMedia.dimensions,
     }
 
     combine = "sum"
@@ -236,16 +215,13 @@ class NADA(Protocol):
         times = {name: as_delay for name, dimension in self.dimensions.items() if dimension is TIME}
         check_number(self, **{name: read for name, read in times.items() if name != "pauses"})
         check_number(self, priority=None, kappa=None, eta=0.0, max_growth=None, warp=0.0, patience=None, average=None)
-        check_number(self, taps=1.0, frames=0.0, key_every=0.0, key_factor=None, noise=0.0, headroom=None)
+        check_number(self, taps=1.0)
         check_choice(self, "ecn", (True, False))
         limits = {"min_rate": self.max_rate, "average": 1.0, "taps": TAPS, "window": BINS * self.interval}
         for name, limit in limits.items():
             if getattr(self, name) > limit:
                 raise ValueError(f"{name} must be <= {limit:g}, got {shown(getattr(self, name))}")
-        if not self.noise < 0.5:
-            raise ValueError(f"noise must be < 0.5, got {shown(self.noise)}")
-        Protocol.__post_init__(self)
-        encoder.check_pauses(self.pauses)
+        super().__post_init__()
 
     # ---- laws --------------------------------------------------------------------------------------------
 

@@ -24,15 +24,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.arguments import shown
+from ecc._support.quantity import PER_TIME, TIME
 from ecc.contract.env import FlowEnv, Params
+from ecc.contract.parameters import check_number
+from ecc.contract.protocol import Protocol
 from ecc.laws.elementary import sqrt
 from ecc.network.applications import frame_share
 
 __all__ = [
     "RING",
+    "EncodedMedia",
     "FrameHeader",
     "FrameState",
-    "check_pauses",
     "frame_bytes",
     "next_frame",
     "open_media",
@@ -40,6 +43,54 @@ __all__ = [
 ]
 
 RING = 16  # frames that a sender can hold, and complete frames that a receiver keeps
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodedMedia(Protocol):
+    """A host that sends the frames of an encoder.
+
+    Parameters
+    ----------
+    frames : float, 1/s, >= 0
+        Frames per second of the encoder; 0: packets are evenly spaced.
+    key_every : float, frames, >= 0
+        Distance of key frames; 0: no key frames.
+    key_factor : float, > 0
+        Size of a key frame over that of other frames.
+    noise : float, >= 0, < 0.5
+        Standard deviation of the size of a frame, relative to its mean.
+    headroom : float, > 0
+        Rate at which frames are sent, relative to the target.
+    pauses : tuple of float, s
+        Begin and end of each pause of the encoder, after the start of the flow, for example (40.0, 60.0). (0, 0): none.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    frames: float = 0.0
+    key_every: float = 0.0
+    key_factor: float = 1.0
+    noise: float = 0.0
+    headroom: float = 1.5
+    pauses: tuple[float, ...] = (0.0, 0.0)
+
+    dimensions = {"frames": PER_TIME, "pauses": TIME}
+
+    def __post_init__(self) -> None:
+        check_number(self, frames=0.0, key_every=0.0, key_factor=None, noise=0.0, headroom=None)
+        if not self.noise < 0.5:
+            raise ValueError(f"noise must be < 0.5, got {shown(self.noise)}")
+        super().__post_init__()
+        if len(self.pauses) % 2 != 0:
+            raise ValueError(
+                f"pauses must have an even number of times (begin, end, begin, ...), got {len(self.pauses)}"
+            )
+        for before, after in zip((0.0, *self.pauses), self.pauses, strict=False):
+            if not after >= before:
+                raise ValueError(f"pauses must be times >= 0 s that increase, got {shown(after)} after {before:g}")
 
 
 @dataclass
@@ -73,15 +124,6 @@ class FrameState:
     captured: tuple[float, ...] = (0.0,) * RING  # receiver: captures of the last complete frames [s]
     completed: tuple[float, ...] = (0.0,) * RING  # receiver: their completions [s]
     frame: tuple[int, ...] = (0,) * RING  # receiver: their numbers
-
-
-def check_pauses(pauses: tuple[float, ...]) -> None:
-    """Refuse pauses that are not pairs of increasing times."""
-    if len(pauses) % 2 != 0:
-        raise ValueError(f"pauses must have an even number of times (begin, end, begin, ...), got {len(pauses)}")
-    for before, after in zip((0.0, *pauses), pauses, strict=False):
-        if not after >= before:
-            raise ValueError(f"pauses must be times >= 0 s that increase, got {shown(after)} after {before:g}")
 
 
 def frame_bytes(target: float, index: int, uniform: float, p: Params) -> float:
