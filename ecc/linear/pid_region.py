@@ -5,7 +5,7 @@ The loop of the plant G and the controller C = kp + ki/s + kd s/(tf s + 1) has a
     kp = -Re R(w),   ki = w Im R(w),   R = 1/G(j w) + kd j w/(tf j w + 1),
 
 and a root at 0 if ki = 0. At infinity no root crosses, as the loop is retarded. These curves divide the plane of kp and
-ki into cells with a constant number of unstable roots (D-partition, Neimark 1949). The curve is sampled, cut at its
+ki into cells with a constant number of unstable roots (D-partition). The curve is sampled, cut at its
 vertical tangents and at its intersections, and the parts between two cuts are ordered by ki. The number of unstable
 roots of a cell is proven at one of its points.
 """
@@ -399,8 +399,9 @@ def pid_region(
 
     Notes
     -----
-    D-partition in the plane of kp and ki: Neimark 1949; for PI and PID controllers and dead time: Silva, Datta,
-    Bhattacharyya 2005. Here equations are solved for any plant, without approximating the dead time.
+    The equations are solved for any plant, without approximating the dead time. The D-partition is ascribed to Neimark
+    (1949), and its use for PI and PID controllers with dead time to Silva, Datta and Bhattacharyya (2005). These texts
+    were not read: the equations are derived here, and tests compare them with Hurwitz, Nyquist and counts of roots.
 
     Examples
     --------

@@ -5,8 +5,9 @@ At s = j w, |1 + L| >= 1/M excludes an ellipse of (kp, ki), for given kp the int
     |ki - w Im R(w)| < w sqrt(|1/(M G)|^2 - (kp - Kp(w))^2),   Kp = -Re R,   R = 1/G + kd s/(tf s + 1).
 
 Starting at a stable gain next to ki = 0, the largest ki is the smallest lower end of these intervals over all w. It is
-maximized over kp: M-constrained integral gain optimization (MIGO: Astrom, Panagopoulos, Hagglund 1998). The load
-disturbance at the input of the plant then has the smallest integrated error 1/ki.
+maximized over kp. A step of the load at the input of the plant then has the smallest integrated error, 1/ki. The idea
+is known as M-constrained integral gain optimization (MIGO, ascribed to Astrom, Panagopoulos and Hagglund, 1998, whose
+text was not read: the equations are derived here).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def lag_limit(gain: float, lag: float, dead_time: float) -> float:
     """Upper end of kp for k exp(-L s)/(T s + 1): (T/(k L)) sqrt(z^2 + (L/T)^2), tan z = -(T/L) z, pi/2 < z < pi.
 
     A root at s = j z/L without integral action: 1 + j z T/L = -k kp exp(-j z), of which the phase gives tan z = -z T/L.
-    With ki > 0 the limit is not exceeded (Silva, Datta, Bhattacharyya 2005).
+    `kp_range` holds for all ki, so that the tests also show that no ki > 0 exceeds the limit.
     """
     ratio = lag / dead_time
     z = brentq(lambda z: sin(z) + ratio * z * cos(z), pi / 2, pi, xtol=1e-15)
