@@ -32,7 +32,7 @@ from ecc.network.network import Network
 from ecc.packet.simulation import simulate
 from ecc.queues import CAKE, PIE, CoDel, DropTail, DualPI2, FQCoDel
 from ecc.results.frames import FRAME_FIELDS, frames
-from ecc.results.metrics import evaluated
+from ecc.results.metrics import evaluated, jain_index
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
 from ecc.traffic.workload import Arrivals, Workload
@@ -66,13 +66,15 @@ def keep_rtt(flow: TimedRate.FlowState, header: Any, p: Params, env: FlowEnv) ->
     flow.n += 1
 
 
+RATES = {"call": 960e3, "game": 100e3}
+"""Constant rates of applications [bit/s]."""
 HOSTS: Mapping[str, tuple[Callable[[], Protocol], int]] = {  # host of each name of a mix, and its packet size [bytes]
     "cubic": (lambda: CUBIC(transport="sack"), 1500),
     "newreno": (lambda: NewReno(transport="sack"), 1500),
     "bbr": (BBR, 1500),
     "prague": (Prague, 1500),
-    "call": (lambda: TimedRate("960 kb/s"), 1200),
-    "game": (lambda: TimedRate("100 kb/s"), 200),
+    "call": (lambda: TimedRate(RATES["call"]), 1200),
+    "game": (lambda: TimedRate(RATES["game"]), 200),
     "nada": (lambda: NADA(frames=30.0), 1200),
 }
 STREAM_SIZE = 1200  # bytes
@@ -187,8 +189,7 @@ class AccessLink:
     def notes(self, disciplines: Mapping[str, Protocol]) -> list[str]:
         """Return a sentence for each overload: constant rates above the link's, and shapers above the link's rate."""
         rate = float(self.rate)
-        needs = {"call": 960e3, "game": 100e3}
-        load = sum(value * rate if name in SHARES else value * needs.get(name, 0.0) for name, value in self.parts)
+        load = sum(value * rate if name in SHARES else value * RATES.get(name, 0.0) for name, value in self.parts)
         notes = []
         if load >= rate:
             notes.append(
@@ -295,7 +296,7 @@ def measure(
     of_run = {
         "web_50": 1e3 * float(loads.quantile(0.5)) if len(loads) else np.nan,
         "web_99": 1e3 * float(loads.quantile(0.99)) if len(loads) else np.nan,
-        "fairness": float(bulk.sum() ** 2 / (len(bulk) * (bulk**2).sum())) if bulk.sum() else np.nan,
+        "fairness": float(jain_index(bulk)),
         "utilization": 100.0 * values["utilization"],
     }
     return {name: delays_of(link, run, scenario, name) | of_run for name in link.applications}

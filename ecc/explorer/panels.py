@@ -24,6 +24,7 @@ from ecc.loops.marked_equilibrium import equilibria_of_a_family
 from ecc.packet import simulate as simulate_packets
 from ecc.plot import bode_figure, nyquist_figure, root_figure, stability_map_figure
 from ecc.plot.look import PALETTE, RATE, SIZE, axis, buckets_for, figure, thinned, unit_for
+from ecc.results.metrics import jain_index
 from ecc.stability import critical_gain, stability_map
 
 if TYPE_CHECKING:
@@ -484,9 +485,7 @@ def _fairness(view: View, packets: Trajectory, fluid: Trajectory | None, notes: 
     for run, kind, dash in ((packets, "packets", "solid"), (fluid, "fluid", "dash")):
         if run is None:
             continue
-        rates = np.nan_to_num(run.rate.to_numpy())
-        with np.errstate(invalid="ignore", divide="ignore"):
-            index = rates.sum(axis=1) ** 2 / (rates.shape[1] * (rates**2).sum(axis=1))
+        index = jain_index(np.nan_to_num(run.rate.to_numpy()))
         _add_line(fig, run.data["time"].to_numpy(), index, kind, PALETTE[0], dash, 2)
     _time_axes(fig, view, "Jain's fairness index", 1.0)
     last = packets.rate.to_numpy()[packets.data.sizes["time"] // 2 :].mean(axis=0)

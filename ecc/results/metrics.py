@@ -254,18 +254,26 @@ def share(run: Trajectory, scenario: Scenario, flow: int, of: int, between: Span
     return rate(run, scenario, flow, between) / rate(run, scenario, of, between)
 
 
+def jain_index(rates: FloatArray, axis: int = -1) -> Any:
+    """Return (sum x)^2 / (n sum x^2) of n rates x along an axis: 1 if all are equal, 1/n if one flow has everything.
+
+    Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination", DEC-TR-301, 1984. nan if all are 0.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return rates.sum(axis=axis) ** 2 / (rates.shape[axis] * (rates**2).sum(axis=axis))
+
+
 @metric("Jain's fairness index")
 def fairness(run: Trajectory, scenario: Scenario, between: Span = None, flows: Sequence[int] | None = None) -> float:
     """Jain's index of the mean rates of flows of the network while they are active: all flows, or `flows`.
 
-    (sum x)^2 / (n sum x^2) of n rates x: 1 if all are equal, 1/n if one flow has everything (Jain, Chiu and Hawe, "A
-    quantitative measure of fairness and discrimination", DEC-TR-301, 1984). Flows that are not active `between` are
-    left out.
+    (sum x)^2 / (n sum x^2) of n rates x: 1 if all are equal, 1/n if one flow has everything (Jain, Chiu and Hawe 1984).
+    Flows that are not active `between` are left out.
     """
     x = _active_rates(run, scenario, between, flows)
     if not x.any():
         raise ValueError("fairness needs a flow that sends in the time between, got none")
-    return float(x.sum() ** 2 / (len(x) * (x**2).sum()))
+    return float(jain_index(x))
 
 
 @metric("minimum rate over the mean")

@@ -14,6 +14,7 @@ from ecc.contract.protocol import Protocol
 from ecc.models import BBR, CUBIC, ConstantRate, NewReno
 from ecc.network.impairments import CapacitySchedule
 from ecc.network.network import Flow, Network
+from ecc.results.metrics import jain_index
 
 SHARES = (1.0, 4.0)
 """Buffers of the competition with CUBIC, in bandwidth-delay products."""
@@ -97,7 +98,7 @@ def loss(lab: Laboratory) -> str:
 def fairness(lab: Laboratory) -> str:
     trace = lab.run(path(buffer=1.0, flows=4), 60.0, sample=0.02)
     rates = goodputs(trace, 20.0)
-    jain = float(rates.sum() ** 2 / (len(rates) * (rates**2).sum()))
+    jain = float(jain_index(rates))
     lab.expect("Jain's index of four flows, 20 to 60 s", jain, at_least=0.9)
     lab.expect("goodput of the four flows over the capacity", float(rates.sum()) / CAPACITY, at_least=0.9)
     lab.draw(trace, "Four flows", "The first of the four flows.", volumes=("window",), rates=())

@@ -16,6 +16,7 @@ from ecc.models import HPCC
 from ecc.models import hpcc as law
 from ecc.models.shared import telemetry
 from ecc.network.network import Network
+from ecc.results.metrics import jain_index
 from ecc.scenario import Scenario
 
 C, T, ETA = 100e9, 10e-6, 0.95
@@ -347,7 +348,7 @@ def _share(host: HPCC, flows: int) -> _Shared:
     run = packet.simulate(Scenario(network, host, 10e-3), sample=1e-5)
     half = len(run.queue) // 2
     got, queue = run.goodput[half:].mean("time").to_numpy(), run.queue[half:, 0].to_numpy() / PIPE
-    jain = float(got.sum() ** 2 / (flows * (got**2).sum()))
+    jain = float(jain_index(got))
     return _Shared(float(run.rate[half:].sum("flow").mean()) / C, float(queue.mean()), float(queue.max()), jain)
 
 

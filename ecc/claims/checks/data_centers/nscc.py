@@ -20,6 +20,7 @@ from ecc.models import NSCC, ConstantRate, Protocol
 from ecc.network.impairments import Jitter
 from ecc.network.network import Flow, Link, Network
 from ecc.queues import RampMarking, Trimming
+from ecc.results.metrics import jain_index
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
 
@@ -105,7 +106,7 @@ def late(run: Trajectory, rtt: float) -> Late:
     step = float(run.data["time"][1] - run.data["time"][0])
     power = np.abs(np.fft.rfft((queue - queue.mean()) * np.hanning(len(queue)))) ** 2
     period = len(queue) * step / rtt / max(int(power[2:].argmax()) + 2, 1)
-    jain = float(got.sum() ** 2 / (len(got) * (got**2).sum()))
+    jain = float(jain_index(got))
     swing = (float(queue.mean()), float(queue.std()), float(queue.min()), float(queue.max()))
     return Late(*swing, period, float(got.sum() / C), jain)
 

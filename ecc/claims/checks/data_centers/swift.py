@@ -18,6 +18,7 @@ from ecc.models import NSCC, Swift
 from ecc.models.shared import windows
 from ecc.models.swift import cut, grown, send_with, target
 from ecc.network.network import Flow, Link, Network
+from ecc.results.metrics import jain_index
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
 from ecc.stability import target_cycle
@@ -73,7 +74,7 @@ def second_half(protocol: Swift, network: Network, duration: float = 10e-3) -> t
     run = packet.simulate(Scenario(network, protocol, duration), sample=2e-6)
     half = len(run.queue) // 2
     got = run.goodput[half:].mean("time").to_numpy()
-    index = float(got.sum() ** 2 / (len(got) * (got**2).sum()))
+    index = float(jain_index(got))
     return 8.0 * run.queue[half:, 0].to_numpy() / float(network.capacities[0]), index
 
 

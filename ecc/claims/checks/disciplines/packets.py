@@ -14,6 +14,7 @@ from ecc.contract.protocol import Protocol
 from ecc.models import ConstantRate, NewReno
 from ecc.network.network import Network
 from ecc.queues import CoDel, DropTail, FQCoDel
+from ecc.results.metrics import jain_index
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
 
@@ -137,7 +138,7 @@ def _shared(discipline: Protocol, seed: int = 1) -> tuple[float, NDArray[np.floa
     brief = run.flows.iloc[len(LONG_RTTS) : len(LONG_RTTS) + BRIEF]
     alone = BRIEF_RTT + BRIEF_BYTES / 1000.0 / CAPACITY
     late = brief["completion_time"].to_numpy(dtype=float) - alone
-    return float(rates.sum() ** 2 / (len(rates) * (rates**2).sum())), late, run
+    return float(jain_index(rates)), late, run
 
 
 @check("fq-fair", cost=2)

@@ -14,6 +14,7 @@ from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
 from ecc.models import Vivace
 from ecc.models.vivace import FORMS, minimum_weight
 from ecc.network.network import Network
+from ecc.results.metrics import jain_index
 from ecc.scenario import Scenario
 
 PACKET, CAPACITY, RTT = 1500, 100e6, 0.03
@@ -118,7 +119,7 @@ def shares(form: str, flows: int, weight: float = 900.0, seconds: float = 120.0)
     half = len(run.queue) // 2
     queue = run.queue[half:, 0].to_numpy() * 8.0 / CAPACITY
     rates = run.goodput[half:].mean("time").to_numpy()
-    jain = float(rates.sum() ** 2 / (flows * (rates**2).sum()))
+    jain = float(jain_index(rates))
     return Shares(rates, jain, float(queue.mean()), float(queue.max()))
 
 
