@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ecc._support.interrupts import interrupt
 from ecc.cli.output import complain
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def begin_work() -> None:
     This also holds if Ctrl-C is ignored, as after a shell's `&`.
     """
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, interrupt)
         signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ecc._support.interrupts import InterruptRecord, record_in_force
+from ecc._support.interrupts import InterruptRecord, raises, record_in_force
 
 __all__ = ["Interrupts", "SliceLimit"]
 
@@ -30,7 +30,7 @@ class Interrupts:
         if threading.current_thread() is threading.main_thread():
             self._before = signal.getsignal(signal.SIGINT)
             self._record = record_in_force(self._before)
-            self._handles = self._before is signal.default_int_handler or self._record is not None
+            self._handles = raises(self._before) or self._record is not None
 
     def __enter__(self) -> Interrupts:
         if self._handles:
