@@ -38,17 +38,16 @@ with groups=1, as in the text, nothing but losses ends an increase. The draft bo
 increases, as here. libwebrtc's mean R by a Bayesian filter, its probes of capacity, its second loss-based controller,
 its time-outs and the pacer (groups of 5 ms) are not modeled; `ecc.models.shared.encoder` paces frames.
 
-There is no equilibrium: A rises until delays do. `cycle_orbit` has the cycle of one flow: a fluid of groups of packets,
-with the clock of reports.
+There is no equilibrium: A rises until delays do. `cycle_orbit` has the cycle of one flow: packets at even distances,
+and the clock of reports.
 
-The flow sends at x. A packet has the service time s/C. A group has n packets, n = int(burst_time x/s) + 1, so that with
-w the queueing delay of its last packet
+The flow sends at x. Of packets with the service time s/C that leave s/x apart, with the queueing delay w,
 
-    departures are n s/x apart,   w <- max(w + n s/C - n s/x, 0),   arrivals are delayed by D/2 + w (D without a queue)
+    w <- max(w + s/C - s/x, 0),   a packet is delayed by D/2 + w (D without a queue)
 
-At the times of reports, `report_interval` apart, the functions of the hooks take the groups that have arrived. R is the
-data that arrived within `window`, over the window. The new rate is in force D/2 later. Data is a fluid except in
-groups: R has no steps, and arrivals are exact.
+A report leaves `report_interval` after the last one, or as soon as it is full (64 packets). It rounds arrivals as
+RFC 8888 does, to 1/1024 s. The functions of the hooks read it, and the new rate is in force D/2 later. The rounding
+matters: a packet that seems to follow its predecessor closer than it was sent joins its group.
 
 The rate is forgotten in each cycle: if the link has been busy for `window` before an over-use, R = C, and A = beta C
 whatever it was. What remains from one over-use to the next is the mean of R, with the weight 0.95, and the threshold,
@@ -103,7 +102,8 @@ INCREASE, DECREASE, HOLD = range(3)
 STATES = ("Increase", "Decrease", "Hold")
 """Names of `FlowState.state`."""
 _SETTLING, _CYCLES = 3, 6  # over-uses before those that are examined, and the number of these
-_MAX_TIME = 1500.0  # s
+_MAX_PACKETS = 500_000
+"""Packets after which the search for a cycle ends: about 5 s of work."""
 
 
 @dataclass
@@ -566,55 +566,49 @@ class _Path:
 
 
 @dataclass
-class _Groups:
-    """Groups on their way, and the history of a run."""
+class _Packets:
+    """Packets on their way, and the history of a run."""
 
     path: _Path
     p: Any
     flow: Any
-    sent: float = 0.0  # departure of the last group [s]
+    sent: float = 0.0  # departure of the last packet [s]
     wait: float = 0.0  # its queueing delay [s]
+    reported: float = 0.0  # time of the last report [s]
     arriving: deque[tuple[float, float]] = field(default_factory=deque)  # departure and arrival of each [s]
-    received: deque[tuple[float, float]] = field(default_factory=deque)  # arrival [s], and sum of the data then [bit]
-    total: float = 0.0  # data sent [bit]
     weight: float = 1.0  # derivative of the threshold with respect to that at the last over-use
     rows: list[tuple[float, float, float]] = field(default_factory=list)  # time [s], queue [bit], rate [bit/s]
 
-    def send(self, until: float) -> None:
-        """Send the groups that depart before a time."""
-        while True:
-            n = int(self.p.burst_time * self.flow.x / self.path.packet) + 1
-            gap = n * self.path.packet / self.flow.x
-            if self.sent + gap > until:
-                return
+    def send(self, until: float, count: float = np.inf) -> None:
+        """Send the packets that depart up to a time, as long as fewer than `count` are unreported."""
+        gap = self.path.packet / self.flow.x
+        while self.sent + gap <= until and len(self.arriving) < count:
             self.sent += gap
-            self.wait = max(self.wait + n * self.path.packet / self.path.capacity - gap, 0.0)
-            self.total += n * self.path.packet
-            arrival = self.sent + self.path.delay + self.wait
-            self.arriving.append((self.sent, arrival))
-            self.received.append((arrival, self.total))
+            self.wait = max(self.wait + self.path.packet / self.path.capacity - gap, 0.0)
+            self.arriving.append((self.sent, self.sent + self.path.delay + self.wait))
             self.rows.append((self.sent, self.wait * self.path.capacity, self.flow.x))
 
-    def read(self, until: float) -> float:
-        """Let the hooks take the groups that have arrived; return R [bit/s]."""
-        last = -1.0
-        while self.arriving and self.arriving[0][1] <= until:
-            sent, last = self.arriving.popleft()
-            before, updated = self.flow.threshold, self.flow.updated
-            note_packet(self.flow, sent, last, self.p)
+    def report(self) -> None:
+        """Go on to the next report: when its time has come, or when it is full."""
+        due = self.reported + self.p.report_interval
+        self.send(due - self.path.delay, feedback.BLOCKS)
+        is_full = len(self.arriving) >= feedback.BLOCKS
+        self.reported = min(due, self.arriving[feedback.BLOCKS - 1][1]) if is_full else due
+
+    def read(self) -> bool:
+        """Let the hooks read the report; return whether it has packets."""
+        stamp, is_empty = feedback.report_stamp(self.reported), True
+        while self.arriving and self.arriving[0][1] <= self.reported:
+            sent, arrival = self.arriving.popleft()
+            before, updated, is_empty = self.flow.threshold, self.flow.updated, False
+            seen = feedback.reported_arrival(stamp, feedback.arrival_offset(stamp, arrival))
+            note_packet(self.flow, sent, seen, self.p)
             if self.flow.threshold != before and MIN_THRESHOLD < self.flow.threshold:
                 gain = self.p.gain_down if abs(self.flow.signal) < before else self.p.gain_up
                 self.weight *= 1.0 - gain * min(1e3 * (self.flow.updated - updated), MAX_STEP)
             elif self.flow.threshold == MIN_THRESHOLD:
                 self.weight = 0.0
-        if last < 0.0:
-            return -1.0
-        begin = last - self.p.window
-        while len(self.received) > 2 and self.received[1][0] <= begin:
-            self.received.popleft()
-        times, sums = np.array([entry for entry in self.received if entry[0] <= last]).T
-        span: float = min(self.p.window, max(last - times[0], self.p.report_interval))
-        return float(sums[-1] - np.interp(begin, times, sums)) / span
+        return not is_empty
 
 
 def over_use_cycle(protocol: Any, network: Network) -> CycleOrbit:
@@ -631,7 +625,7 @@ def over_use_cycle(protocol: Any, network: Network) -> CycleOrbit:
     LinearizationError
         Another network, an encoder of frames, or a capacity that the rate does not exceed.
     ConvergenceError
-        There are no over-uses within 1500 s.
+        There are fewer than ten over-uses within 500,000 packets.
     """
     if network.n_links != 1 or network.n_flows != 1:
         raise LinearizationError("the cycle of GCC is that of one flow on one link, got another network")
@@ -645,50 +639,50 @@ def over_use_cycle(protocol: Any, network: Network) -> CycleOrbit:
         )
     packet = 8.0 * float(network.flows[0].mean_packet)
     path = _Path(capacity, 0.5 * float(network.rtts[0]), packet)
-    groups = _Groups(path, protocol.namespace(), _started(protocol, capacity))
-    ends, weights = _over_uses(groups)
-    return _orbit(groups, ends, weights)
+    packets = _Packets(path, protocol.namespace(), _started(protocol, path))
+    ends, weights = _over_uses(packets)
+    return _orbit(packets, ends, weights)
 
 
-def _started(protocol: Any, capacity: float) -> Any:
+def _started(protocol: Any, path: _Path) -> Any:
     """Return the state of a flow that has just reduced its rate."""
     flow = SimpleNamespace(
         **{name: list(value) if isinstance(value, tuple) else value for name, value in vars(FlowState()).items()}
     )
-    flow.x = flow.estimate = flow.loss_estimate = protocol.beta * capacity
-    flow.mean = capacity
+    flow.x = flow.estimate = flow.loss_estimate = protocol.beta * path.capacity
+    flow.mean, flow.size = path.capacity, path.packet / 8.0
     return flow
 
 
-def _over_uses(groups: _Groups) -> tuple[list[float], list[float]]:
+def _over_uses(packets: _Packets) -> tuple[list[float], list[float]]:
     """Run up to the last over-use that is examined; return times, and the weights of the threshold since the last."""
-    flow, p, delay = groups.flow, groups.p, groups.path.delay
-    ends, weights, tick = list[float](), list[float](), 0.0
+    flow, p, delay = packets.flow, packets.p, packets.path.delay
+    ends, weights = list[float](), list[float]()
     while len(ends) <= _SETTLING + _CYCLES:
-        tick += p.report_interval
-        if tick > _MAX_TIME:
-            raise ConvergenceError(f"GCC signals {len(ends)} over-uses within {_MAX_TIME:g} s")
-        now = tick + delay
-        groups.send(now)
+        packets.report()
+        now = packets.reported + delay
+        packets.send(now)
+        if len(packets.rows) > _MAX_PACKETS:
+            raise ConvergenceError(f"GCC signals {len(ends)} over-uses within {_MAX_PACKETS:,} packets, {now:.0f} s")
         if p.form == DRAFT:
             flow.usage = 0
-        flow.received_rate = groups.read(tick)
-        if flow.received_rate < 0.0:
+        if not packets.read():
             continue
+        flow.received_rate = received_rate(flow, p)
         before, since = flow.decreases, flow.estimate
-        env: Any = SimpleNamespace(now=now, rtt=2.0 * delay + groups.wait)
+        env: Any = SimpleNamespace(now=now, rtt=2.0 * delay + packets.wait)
         update_estimate(flow, p, env)
         flow.x = flow.estimate
-        if flow.decreases > before and since > groups.path.capacity:
+        if flow.decreases > before and since > packets.path.capacity:
             ends.append(now)
-            weights.append(groups.weight)
-            groups.weight = 1.0
+            weights.append(packets.weight)
+            packets.weight = 1.0
     return ends, weights
 
 
-def _orbit(groups: _Groups, ends: list[float], weights: list[float]) -> CycleOrbit:
+def _orbit(packets: _Packets, ends: list[float], weights: list[float]) -> CycleOrbit:
     """Return the mean of the last cycles, and the last one as the orbit."""
-    time, queue, rate = (np.array(column) for column in zip(*groups.rows, strict=True))
+    time, queue, rate = (np.array(column) for column in zip(*packets.rows, strict=True))
     lengths = np.diff(ends[_SETTLING:])
     spans = [(time >= a) & (time < b) for a, b in zip(ends[_SETTLING:], ends[_SETTLING + 1 :], strict=False)]
     swings = [0.5 * float(np.ptp(queue[span])) / 8.0 for span in spans]
@@ -707,7 +701,7 @@ def _orbit(groups: _Groups, ends: list[float], weights: list[float]) -> CycleOrb
         time[last] - time[last][0],
         queue[last] / 8.0,
         rate[last][None],
-        f"groups of packets on a fluid link with the clock of reports, mean of {len(lengths)} cycles",
+        f"packets at even distances with the reports of RFC 8888, mean of {len(lengths)} cycles",
         (
             "multipliers are those of the threshold and of the mean of received rates, at fixed times of over-uses",
             "the rate after an over-use does not depend on that before it",

@@ -1,4 +1,4 @@
-"""GCC against its equations, played by hand; its cycle in the model of groups and in packets; losses and capacities."""
+"""GCC against its equations, played by hand; its cycle in the model and in packets; losses and capacities."""
 
 from __future__ import annotations
 
@@ -153,15 +153,34 @@ def cycle_of_packets(protocol: GCC, network: Network, duration: float) -> tuple[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", gradient.FORMS)
-@pytest.mark.parametrize(("rtt", "interval"), [(0.05, 0.1), (0.1, 0.05)])
-def test_packets_have_the_cycle_of_the_model(form: str, rtt: float, interval: float) -> None:
-    """Queues of packets include the one in service, 500 bytes, which the fluid does not have."""
-    protocol = GCC(form, min_rate=0.3 * C, report_interval=interval)
-    cycle = ecc.stability.limit_cycle(protocol, link(rtt))
-    period, amplitude, mean = cycle_of_packets(protocol, link(rtt), 200.0)
+@pytest.mark.parametrize(
+    ("capacity", "rtt", "interval"), [(C, 0.05, 0.1), (C, 0.1, 0.05), (C, 0.3, 0.1), (2.0 * C, 0.1, 0.1)]
+)
+def test_packets_have_the_cycle_of_the_model(form: str, capacity: float, rtt: float, interval: float) -> None:
+    """Queues of packets include the one in service, 500 bytes, which the model does not have."""
+    protocol = GCC(form, min_rate=0.3 * capacity, max_rate=2.0 * capacity, report_interval=interval)
+    network = link(rtt, capacity)
+    cycle = ecc.stability.limit_cycle(protocol, network)
+    period, amplitude, mean = cycle_of_packets(protocol, network, 200.0)
     assert period == pytest.approx(cycle.period, rel=0.05)
     assert abs(amplitude - cycle.amplitude) < 1000.0 and abs(mean - cycle.mean) < 1000.0
     assert cycle.stable is True
+
+
+def test_a_full_report_does_not_wait_for_its_time() -> None:
+    """64 packets of 500 bytes at 4 Mb/s are 64 ms."""
+    protocol = GCC(min_rate=0.3 * 4e6, max_rate=8e6)
+    network = link(capacity=4e6)
+    cycle = ecc.stability.limit_cycle(protocol, network)
+    period, _, _ = cycle_of_packets(protocol, network, 60.0)
+    assert period == pytest.approx(cycle.period, rel=0.01)
+
+
+@pytest.mark.slow
+def test_rounded_arrivals_hide_over_uses_of_the_slope_at_4_mbps() -> None:
+    protocol = GCC("libwebrtc", min_rate=0.3 * 4e6, max_rate=8e6)
+    with pytest.raises(LinearizationError, match="over-uses within 500,000 packets"):
+        ecc.stability.limit_cycle(protocol, link(capacity=4e6))
 
 
 def test_the_cycle_refuses_other_networks() -> None:

@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 BLOCKS = 64  # maximum number of packets of a report
-SENT = 1024  # packets whose sending times the sender keeps
+SENT = 4096  # packets whose sending times the sender keeps
 REPORT_HEADER = 48  # bytes of a report without blocks: IPv4 20, UDP 8, RTCP 8, SSRC 4, range 4, time 4
 RECEIVED = 1 << 15  # R
 CE = 3  # codepoint of marked packets
@@ -120,17 +120,27 @@ def write_report(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     begin = max(flow.unreported_from - int(p.report_repeat), highest - BLOCKS + 1, 1)
     header.begin = begin
     header.count = highest - begin + 1
-    header.stamp = int(ceil(env.now * STAMP_UNITS))  # rounded up: no arrival is later
+    header.stamp = report_stamp(env.now)
     for k in range(header.count):
         place = (begin + k) % BLOCKS
         header.blocks[k] = 0
         if flow.arrived_number[place] == begin + k:
-            offset = int((header.stamp / STAMP_UNITS - flow.arrived_at[place]) * ATO_UNITS + 0.5)
+            offset = arrival_offset(header.stamp, flow.arrived_at[place])
             codepoint = CE if flow.arrived_marked[place] > 0 else ECT_0 if p.ecn else 0
             header.blocks[k] = RECEIVED + (codepoint << 13) + (offset if offset <= MAX_ATO else OVER_RANGE)
     flow.unreported_from = highest + 1
     env.control_size = REPORT_HEADER + 4 * ((header.count + 1) // 2)
     env.timer = p.report_interval
+
+
+def report_stamp(now: float) -> int:
+    """The time of a report in its units, rounded up: no arrival is later."""
+    return int(ceil(now * STAMP_UNITS))
+
+
+def arrival_offset(stamp: int, arrival: float) -> int:
+    """ATO: the time from an arrival to its report, in its units."""
+    return int((stamp / STAMP_UNITS - arrival) * ATO_UNITS + 0.5)
 
 
 # ---- the sender --------------------------------------------------------------------------------------------
@@ -159,9 +169,7 @@ def read_report(flow: Any, header: Any, env: FlowEnv) -> None:
             is_marked = (block >> 13) & 3 == CE
             flow.received_number[place] = number
             flow.received_sent[place] = flow.sent_at[number % SENT]
-            flow.received_arrival[place] = (
-                header.stamp / STAMP_UNITS - offset / ATO_UNITS if offset <= MAX_ATO else -1.0
-            )
+            flow.received_arrival[place] = reported_arrival(header.stamp, offset) if offset <= MAX_ATO else -1.0
             flow.received_marked[place] = 1 if is_marked else 0
             flow.marked += 1 if is_marked else 0
             flow.late += 1 if number <= flow.reported_to else 0
@@ -170,6 +178,11 @@ def read_report(flow: Any, header: Any, env: FlowEnv) -> None:
     flow.reported_to = max(flow.reported_to, header.begin + header.count - 1)
     flow.reports_read += 1
     flow.report_time = env.now
+
+
+def reported_arrival(stamp: int, offset: int) -> float:
+    """The arrival of a packet as its report has it [s]."""
+    return stamp / STAMP_UNITS - offset / ATO_UNITS
 
 
 def missed_reports(flow: Any, p: Params, env: FlowEnv) -> float:
