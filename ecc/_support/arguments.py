@@ -37,6 +37,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar, Union, Unpack, get_args, 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ecc._support.reports import shows_progress
 from ecc.errors import OutOfMemoryError
 
 __all__ = ["Count", "Matrix", "Positive", "Seed", "Vector", "check_arguments", "nearest", "shown", "unknown_key"]
@@ -232,7 +233,17 @@ def _wrapped(call: Callable[..., Any], gaps: bool, former: Mapping[str, str] = {
             if of_name.is_real and type(value) is not float:
                 named[name] = _as_numpy_number(value)
         try:
-            return call(*arguments, **named)
+            if "progress" not in kinds:
+                return call(*arguments, **named)
+            place = next((k for k, name, _ in positional if name == "progress"), math.inf)
+            by_name = place >= len(arguments)
+            given = named.pop("progress", None) if by_name else arguments[int(place)]
+            with shows_progress(call.__qualname__, given) as progress:
+                if by_name:
+                    named["progress"] = progress
+                else:
+                    arguments = (*arguments[: int(place)], progress, *arguments[int(place) + 1 :])
+                return call(*arguments, **named)
         except OutOfMemoryError:
             raise
         except TypeError:

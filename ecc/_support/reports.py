@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import multiprocessing
+import sys
 import threading
 import time
-from collections.abc import Callable
-from math import nan
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import isnan, nan
 from typing import Any, TypeAlias
 
-__all__ = ["Progress", "ProgressCallback", "Reporter", "Share", "Step", "takes"]
+__all__ = ["Progress", "ProgressCallback", "Reporter", "Share", "Step", "shows_progress", "takes"]
 
 _INTERVAL = 0.5  # minimum time between reports [s]
+_SILENT = 2.0  # time after which a computation without a callback writes its first line to a terminal [s]
 
 
 class Progress:
@@ -114,3 +118,56 @@ class Reporter:
                 return
             self.last = time.monotonic()
             self.progress(Step(text()))
+
+
+class _Lines:
+    """Callback that writes the progress of a computation to standard error, after 2 s, 4 s, 8 s and so on."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.began, self.due = name, time.monotonic(), _SILENT
+
+    def __call__(self, progress: Any) -> None:
+        seconds = time.monotonic() - self.began
+        if seconds < self.due:
+            return
+        self.due = 2.0 * seconds
+        share = "" if isnan(progress.share) else f"{progress.share:.0%}"
+        reached = ", ".join(text for text in (progress.text, share) if text)
+        print(f"ecc: {self.name}: {reached} after {seconds:.0f} s", file=sys.stderr)
+
+
+_is_shown = False  # whether an outer call already reports its progress
+
+
+def _has_terminal() -> bool:
+    """Return whether this thread of this process may write lines on its progress."""
+    return (
+        sys.stderr is not None
+        and sys.stderr.isatty()
+        and threading.current_thread() is threading.main_thread()
+        and multiprocessing.parent_process() is None
+    )
+
+
+@contextmanager
+def shows_progress(name: str, progress: ProgressCallback | None) -> Iterator[ProgressCallback | None]:
+    """Yield the callback for a call; without one, a callback that writes lines to standard error if it is a terminal.
+
+    Calls inside this call, which contribute to its progress, do not write lines of their own.
+
+    Parameters
+    ----------
+    name : str
+        Name of the function that is called.
+    progress : callable or None
+        Callback that the function was called with.
+    """
+    global _is_shown
+    if _is_shown or not _has_terminal():
+        yield progress
+        return
+    _is_shown = True
+    try:
+        yield _Lines(name) if progress is None else progress
+    finally:
+        _is_shown = False
