@@ -5,7 +5,9 @@ in balls of increasing precision (python-flint). On a piece of half-length h the
 Taylor polynomial G with a proven remainder; other terms are bounded by their modulus, rho = sum |p_m|. If u G stays in
 the half plane Re > rho for one |u| = 1, u F stays in the right half plane: F has no zero on the piece, and its argument
 changes by the difference of the principal arguments of u F at the ends. Pieces that fail are halved. Therefore a
-cluster of m roots at a distance r from the line needs pieces of length r, not r^m, as F is a scalar function. Delays of
+cluster of m roots at a distance r from the line needs pieces of length r, not r^m, as F is a scalar function. A single
+root close to the line does not need short pieces: if F differs from its linear part L there by less than |L|, then
+arg F = arg L + arg(F/L), and arg L is explicit (`_turn_near_root`). Delays of
 any length are free if they do not matter (|G| > rho: none of their phases makes a root). So are powers of one long
 delay: F = sum_k G_k z^k, z = exp(-s tau), has no zero in |z| <= 1, by Rouche's theorem on |z| = 1 for all G_k of the
 piece together, so that arg F = arg G_0 + sum_k arg(1 - z/z_k). Precision alone limits how close to the line a root may
@@ -44,6 +46,8 @@ _MIN_TERMS = 4  # terms of an exponential on a piece, so that the remainder fall
 _ERROR = 2.0**-32  # relative remainder of an exponential on a piece
 _SMALL_ERROR = 2.0**-10  # error of F relative to F above which exponentials have more terms
 _MARGIN = 1e-14  # floating point shows that a piece fails by this share of the sizes of all terms and their phases
+_NEWTON_STEPS = 4  # steps from the middle of a piece to the point of the line next to a root
+_CENTERINGS = 3  # maximum number of points of the line that are tried in balls
 _TURNS = 16  # rad of the longest delay: minimum length of these pieces
 
 
@@ -312,6 +316,8 @@ class QuasiPolynomial:
         from flint import acb, arb
 
         if (resolved := self._fails_in_floats(complex(float(line.real), float(middle)), float(half))) is not None:
+            if resolved and (turn := self._turn_near_root(line, low, high, middle, half)) is not None:
+                return turn, True
             return self._turn_of_laps(line, low, high, middle, half), resolved
         series, fast = self._taylor(line + acb(0, middle), half, 1.0, _MIN_TERMS, error=_ERROR)
         if not series[0].rad() < _SMALL_ERROR * abs(series[0]).mid():  # terms cancel, as near a multiple root
@@ -330,6 +336,59 @@ class QuasiPolynomial:
             return self._turn_of_laps(line, low, high, middle, half), resolved
         ends = [u * self._value(line + acb(0, w)) for w in (low, high)]
         return ends[1].arg() - ends[0].arg(), resolved
+
+    def _near_root(self, s: complex, half: float) -> float | None:
+        """Return the height of a root next to a piece if F is almost linear around it, in floating point; else None."""
+        height, line = s.imag, s.real
+        for _ in range(_NEWTON_STEPS):
+            value, slope, curve, fast, _ = self._sketch(complex(line, height), half)
+            if fast > 0.0 or slope == 0.0:
+                return None
+            step = (-value / slope).imag
+            height += step
+            if abs(height - s.imag) > 1.5 * half:
+                return None
+            if abs(step) <= 1e-3 * half:
+                reach = half + abs(height - s.imag)
+                return height if abs(curve) * reach < 0.5 * abs(slope) else None
+        return None
+
+    def _turn_near_root(self, line: Any, low: Any, high: Any, middle: Any, half: Any) -> Any:
+        """Return the change of arg F over a piece with a single root close to it, None if F may vanish on the piece.
+
+        F(s + j x) is c_0 + c_1 j x plus terms of higher order around s, the point of the line next to the root. The sum
+        L of the midpoints of the first two terms is c_1 (j x - r), and |j x - r| >= (|Re r| + |x| - |Im r|) / sqrt(2).
+        """
+        from flint import acb, arb
+
+        height = self._near_root(complex(float(line.real), float(middle)), float(half))
+        if height is None:
+            return None
+        center = arb(height)
+        for _ in range(_CENTERINGS):
+            reach = (high - center).max(center - low).upper()
+            series, fast = self._taylor(line + acb(0, center), reach, 1.0, _MIN_TERMS)
+            if fast != 0 or len(series) < 2:
+                return None
+            value, slope = acb(series[0].mid()), acb(series[1].mid())
+            root = -value / slope
+            if 2 * abs(root.imag) < abs(root.real):
+                break
+            center = (center + root.imag).mid()  # floating point is not accurate enough for a root so close to the line
+        rest, power = abs(series[1] - slope), arb(1)
+        for c in series[2:]:
+            power *= reach
+            rest += abs(c) * power
+        size = abs(slope) / arb(2).sqrt()
+        if not (abs(series[0] - value) < size * (abs(root.real) - abs(root.imag)) and rest < size):
+            return None
+        side = -1 if root.real > 0 else 1
+        turn = arb(0)
+        for w, sign in ((low, -1), (high, 1)):
+            factor = acb(0, w - center) - root
+            ratio = self._value(line + acb(0, w)) / (slope * factor)
+            turn += sign * ((side * factor).arg() + ratio.arg())
+        return turn
 
     def _turn_of_laps(self, line: Any, low: Any, high: Any, middle: Any, half: Any) -> Any:
         """Return the change of arg F if powers of z = exp(-s tau), tau the longest delay, turn too fast to follow."""

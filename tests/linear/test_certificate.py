@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import nextafter, pi
+from math import log10, nextafter, pi, sin
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecc.linear import DelaySystem, SampledSystem, certify
+from ecc.linear import DelaySystem, SampledSystem, certify, stability_limit
 from ecc.linear.quasipolynomial import QuasiPolynomial
 
 
@@ -167,6 +167,46 @@ def test_pieces_that_fail_in_floats_fail_in_balls(seed, longest):
     fast, plain = (QuasiPolynomial.of(system.characteristic_matrix) for _ in range(2))
     plain._fails_in_floats = lambda s, half: None
     plain._laps_fail_in_floats = lambda s, half: False
+    fast._near_root = lambda s, half: None
     assert fast.count(0.0) == plain.count(0.0)
     assert fast.pieces == plain.pieces > 1
     assert fast.inside == plain.inside
+
+
+def count_and_pieces(system, search=True):
+    exact = QuasiPolynomial.of(system.characteristic_matrix)
+    if not search:
+        exact._near_root = lambda s, half: None
+    return exact.count(0.0)[0], exact.pieces
+
+
+@pytest.mark.parametrize("distance", [1e-3, 1e-9, 1e-14])
+@pytest.mark.parametrize("side", [-1, 1])
+@pytest.mark.parametrize("sampled", [False, True])
+def test_a_single_root_close_to_the_boundary_costs_few_pieces(distance, side, sampled):
+    """Pieces were halved down to the distance of the root."""
+    if sampled:
+        system = SampledSystem([1.0, -2.0 * sin(pi / 38) * (1.0 + side * distance)], [0, 9])
+    else:
+        system = DelaySystem([-(pi / 2) * (1.0 + side * distance)], [1.0])
+    unstable, pieces = count_and_pieces(system)
+    assert unstable == (2 if side > 0 else 0)
+    assert pieces <= 31
+    counted, halved = count_and_pieces(system, search=False)
+    assert counted == unstable
+    assert halved > pieces - 2 * log10(distance)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_roots_close_to_the_boundary_do_not_change_counts(seed):
+    """Several roots at each distance, also in pairs, of loops with a gain that is scaled close to a crossing."""
+    rng = np.random.default_rng(seed)
+    delays = rng.uniform(0.1, 1.0, 3)
+    matrices = -rng.uniform(0.5, 2.0, (3, 1, 1)) * np.array([[1.0, 0.4], [rng.choice([0.0, 0.3]), 1.0]])
+    limit = stability_limit(lambda gain: DelaySystem(gain * matrices, delays)).value
+    for factor in (1.0 - 1e-3, 1.0 - 1e-8, 1.0 + 1e-8, 1.0 + 1e-3, 3.0):
+        system = DelaySystem(factor * limit * matrices, delays)
+        (fast, pieces), (plain, halved) = count_and_pieces(system), count_and_pieces(system, search=False)
+        assert fast == plain
+        assert (fast == 0) is (factor < 1.0)
+        assert pieces <= halved

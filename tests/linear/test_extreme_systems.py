@@ -101,10 +101,10 @@ def test_effort_is_a_bound_and_undecided_states_what_was_spent():
 
 
 def test_the_error_of_an_undecided_verdict_has_the_effort():
-    """s^2 + 1 + 1e-300 e^(-s): closer to the axis than any precision that is tried."""
+    """s^2 + 2 - 1e-300 e^(-s): closer to the axis than any precision that is tried."""
     late = [[0.0, 0.0], [1e-300, 0.0]]
     with pytest.raises(UndecidedError, match=r"after [\d,]+ pieces of the contour in up to 768 bits \(effort 1\)$"):
-        _ = DelaySystem([[[0.0, 1.0], [-1.0, 0.0]], late], [0.0, 1.0]).is_stable
+        _ = DelaySystem([[[0.0, 1.0], [-2.0, 0.0]], late], [0.0, 1.0]).is_stable
 
 
 @pytest.mark.parametrize("gain", [0.9, 1.1])

@@ -115,14 +115,16 @@ def test_a_neutral_term_without_delay_is_divided_by_exactly():
 
 
 def test_undecided_is_an_answer_of_its_own():
-    """(1 + exp(-s)) (s + 1) has roots on the axis that no precision shows: neither proven stable nor unstable."""
-    matrices = [[[0.0, 1.0], [-1.0, 0.0]]]
+    """s^2 + 2 - 1e-300 exp(-s) has roots closer to the axis than any precision that is tried, at +-j sqrt(2)."""
+    matrices = [[[0.0, 1.0], [-2.0, 0.0]]]
     swing = DelaySystem([*matrices, [[0.0, 0.0], [1e-300, 0.0]]], [0.0, 1.0])
     assert swing.verdict == "undecided"
     with pytest.raises(UndecidedError, match=r"^stability is undecided: between 0 and 2 of the roots are unstable"):
         _ = swing.is_stable
     assert "undecided" in swing._repr_html_()
     assert issubclass(ecc.UndecidedError, ecc.EccError)
+    rational = DelaySystem([[[0.0, 1.0], [-1.0, 0.0]], [[0.0, 0.0], [1e-300, 0.0]]], [0.0, 1.0])
+    assert rational.is_stable  # next to +-j, where s^2 + 1 is exact, Re s = -1e-300 sin(1)/2
     many = 0.25 * np.ones((6, 1, 1))
     open_part = DelaySystem([-1.0], [0.0], neutral=many, neutral_delays=np.arange(1.0, 7.0))
     assert open_part.verdict == "unstable"
