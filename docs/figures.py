@@ -50,6 +50,7 @@ FIGURES = {
 """File of a figure: the claim and the title of its picture."""
 EXAMPLES = {
     "access_link": "docs/access_link.md",
+    "access_link_knobs": "docs/access_link.md",
     "basins_map": "docs/basins.md",
     "bbr_states": "docs/bbr.md",
     "conformance_deviation": "docs/conformance.md",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import nan
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import Displayed, Rows, number_text, value_text
 from ecc.errors import LinearizationError
 
-__all__ = ["AtRest", "LimitCycle"]
+__all__ = ["AtRest", "LimitCycle", "time_mean"]
 
 
 class AtRest(LinearizationError):
@@ -49,9 +50,11 @@ class LimitCycle(Displayed):
         Whether interval arithmetic proves that the cycle exists, and the verdict.
     method : str
         Method of the computation, as a clause.
+    utilization : float
+        Mean share of the bottleneck's capacity that is used; nan: not computed.
     orbit : mapping
         One period, for figures: "time" [s] from 0, "queue" [bytes] and "windows" [bytes] or "rates" [bit/s], shape
-        (n_flows, n_times).
+        (n_flows, n_times). Of a random cycle over CoDel or COBALT: many periods.
     notes : tuple of str
         Effects that are left out, and limits of the method.
     """
@@ -68,6 +71,7 @@ class LimitCycle(Displayed):
     stable: bool | None = None
     proven: bool = False
     method: str = ""
+    utilization: float = nan
     orbit: dict[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
     _units = {"period": "s", "mean": "bytes", "amplitude": "bytes"}
@@ -82,6 +86,37 @@ class LimitCycle(Displayed):
         """Whether all multipliers are 0: small deviations are gone after a few periods."""
         return len(self.multipliers) > 0 and not np.any(self.multipliers)
 
+    @check_arguments
+    def queue_percentile(self, percent: float) -> float:
+        """Return the queue that is not exceeded in a share of the time of the orbit [bytes].
+
+        Parameters
+        ----------
+        percent : float, from 0 to 100
+            For example 99.
+
+        Raises
+        ------
+        ValueError
+            A share out of range, or a cycle without an orbit of the queue.
+
+        Examples
+        --------
+        >>> cycle = ecc.stability.limit_cycle("NewReno")
+        >>> cycle.queue_percentile(50) < cycle.queue_percentile(100) == cycle.orbit["queue"].max()
+        True
+        """
+        if not 0.0 <= percent <= 100.0:
+            raise ValueError(f"percent must be between 0 and 100, got {shown(percent)}")
+        if "queue" not in self.orbit:
+            raise ValueError("the orbit of this cycle has no queue")
+        time, queue = self.orbit["time"], self.orbit["queue"]
+        weights = np.gradient(time)
+        order = np.argsort(queue)
+        below = np.cumsum(weights[order]) / weights.sum()
+        place = min(int(np.searchsorted(below, percent / 100.0 - 1e-12)), len(order) - 1)
+        return float(queue[order[place]])
+
     def _title(self) -> str:
         return f"Limit cycle in {self.time} time" if self.object == "cycle" else f"Random cycle in {self.time} time"
 
@@ -94,9 +129,16 @@ class LimitCycle(Displayed):
         ]
         if self.along:
             rows.append(("multipliers 1 along further cycles", str(self.along)))
-        if self.object != "cycle":
+        if not isnan(self.utilization):
+            rows.append(("utilization", value_text(self.utilization)))
+        if not isnan(self.exponent):
             low, high = (number_text(bound) for bound in self.interval)
             rows.append(("Lyapunov exponent per period", f"{number_text(self.exponent)} ({low} to {high})"))
         verdict: Any = {True: "yes", False: "no", None: "undecided"}[self.stable]
         rows += [("stable", f"{verdict}, proven" if self.proven else verdict), ("method", self.method)]
         return rows
+
+
+def time_mean(values: NDArray[np.float64], times: NDArray[np.float64]) -> float:
+    """Return the mean over time of sampled values, linear between the samples."""
+    return float(np.trapezoid(values, times) / (times[-1] - times[0]))

@@ -225,8 +225,8 @@ class Motion:
         return all(due == inf for due in self.due) and all(until <= self.t for until in self.until)
 
 
-Watch = Callable[[float, float, list[float]], None]
-"""Called with the time [s], the queue [bit] and the windows [bit] after each step."""
+Watch = Callable[[float, float, list[float], float], None]
+"""Called with the time [s], the queue [bit], the windows [bit] and the used share of the capacity after each step."""
 
 
 @dataclass(frozen=True)
@@ -264,6 +264,11 @@ class _Link:
                 break
         return q
 
+    def used(self, in_flight: list[float]) -> float:
+        """Return the share of the capacity that is used."""
+        rate = sum(group.members * w / group.rtt for group, w in zip(self.groups, in_flight, strict=True))
+        return min(rate / self.capacity, 1.0)
+
     def shares(self, growth: list[float], rates: list[float], windows: list[float]) -> list[float]:
         """Return the data that a flow of each group loses if all growth of all windows is dropped."""
         members = [group.members for group in self.groups]
@@ -288,12 +293,13 @@ class Continuous(_Link):
         is_full = False
         late = any(group.host.is_late for group in self.groups)
         if not now.past:
-            self._remember(now, late)
+            self.remember(now, late)
         for _ in range(_MAX_STEPS):
             in_flight = self.in_flight(now, now.t, now.y)
             q = self.queue(in_flight)
             if watch is not None:
-                watch(now.t, min(q, self.room) if not self.marks else q, [y[0] for y in now.y])
+                queue = q if self.marks else min(q, self.room)
+                watch(now.t, queue, [y[0] for y in now.y], self.used(in_flight))
             if is_full and q < self.room * (1.0 - 1e-12):
                 is_full = False
             if not is_full and q >= self.room * (1.0 - 1e-12):
@@ -317,7 +323,8 @@ class Continuous(_Link):
             for values, (before, since, D, lost) in zip(y, motion.flight, strict=True)
         ]
 
-    def _remember(self, now: Motion, late: bool) -> None:
+    def remember(self, now: Motion, late: bool) -> None:
+        """Keep the present queue, if a law takes feedback of the past."""
         if late:
             q = min(self.queue(self.in_flight(now, now.t, now.y)), inf if self.marks else self.room)
             now.past.append((now.t, q))
@@ -346,7 +353,7 @@ class Continuous(_Link):
             slopes.append(group.host.slopes(y[g], now.memory[g], R, D, now.until[g] > now.t, rtt))
         return slopes
 
-    def _moved(self, now: Motion, h: float, late: bool) -> list[list[float]]:
+    def moved(self, now: Motion, h: float, late: bool) -> list[list[float]]:
         """Return windows and states after a step by the midpoint rule.
 
         Laws jump at the end of a recovery, where a step ends; the rule takes slopes from inside the step.
@@ -368,7 +375,7 @@ class Continuous(_Link):
         h = _STEP * (shortest + self.room / self.capacity)
         events = [time for time in (*now.due, *now.until) if now.t < time < inf]
         h = min([h, *(time - now.t for time in events)])
-        y = self._moved(now, h, late)
+        y = self.moved(now, h, late)
         if not is_full and self._excess(now, now.t + h, y) > 0.0:
             h, y = self._crossing(now, h, late)
         ends = min(events, default=inf)
@@ -378,8 +385,8 @@ class Continuous(_Link):
         now.t, now.y = t, y
         for g in range(len(self.groups)):
             if now.due[g] <= t:
-                self._respond(now, g)
-        self._remember(now, late)
+                self.respond(now, g, self.room)
+        self.remember(now, late)
         oldest = now.t - 2.0 * (max(group.rtt for group in self.groups) + self.room / self.capacity)
         while len(now.past) > 1 and now.past[0][0] < oldest:
             del now.past[0]
@@ -392,12 +399,12 @@ class Continuous(_Link):
         low, high = 0.0, h
         low_excess, high_excess = (
             self._excess(now, now.t, now.y),
-            self._excess(now, now.t + h, self._moved(now, h, late)),
+            self._excess(now, now.t + h, self.moved(now, h, late)),
         )
         y = now.y
         for _ in range(_HALVINGS):  # secants within the bracket, with the Illinois rule
             h = (low * high_excess - high * low_excess) / (high_excess - low_excess)
-            y = self._moved(now, h, late)
+            y = self.moved(now, h, late)
             excess = self._excess(now, now.t + h, y)
             if abs(excess) <= 1e-13 * (self.room + self.capacity * self.groups[0].rtt) or high - low <= 1e-15 * now.t:
                 break
@@ -440,11 +447,12 @@ class Continuous(_Link):
                 sent = now.t + LOSS_SIZE * group.host.constants["s"] * D / now.y[g][0]
                 now.due[g] = max(sent + self.patience + D, now.until[g])
 
-    def _respond(self, now: Motion, g: int) -> None:
+    def respond(self, now: Motion, g: int, queue: float) -> None:
+        """Reduce the window of a flow of group g, whose data met a queue [bit]."""
         group = self.groups[g]
-        D = group.rtt + self.room / self.capacity
+        D = group.rtt + queue / self.capacity
         lost = max(0.0, now.dropped[g] - LOSS_SIZE * group.host.constants["s"])
-        R = group.host.feedback(self.room, self.capacity)
+        R = group.host.feedback(queue, self.capacity)
         now.flight[g] = now.y[g][0], now.t, D, lost
         now.y[g], now.memory[g] = group.host.reduced(now.y[g], now.memory[g], R, D)
         now.dropped[g], now.due[g], now.until[g] = 0.0, inf, now.t + D
@@ -477,7 +485,7 @@ class PerRound(_Link):
         unlimited = self.queue(windows)
         q = unlimited if self.marks else min(unlimited, self.room)
         if watch is not None:
-            watch(now.t, q, windows)
+            watch(now.t, q, windows, self.used(windows))
         D = base + q / C
         self._lose(now, unlimited, D)
         for g, group in enumerate(self.groups):

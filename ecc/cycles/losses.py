@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.kinds import Kind, kind_of_laws
 from ecc.contract.protocol import Protocol
-from ecc.cycles.limit_cycle import LimitCycle
+from ecc.cycles.limit_cycle import LimitCycle, time_mean
 from ecc.cycles.loss_motion import LOSERS, Continuous, Group, Host, Motion, PerRound
 from ecc.errors import LinearizationError
 from ecc.network.network import Network
@@ -222,6 +222,7 @@ class _Orbit:
     times: Real
     queues: Real
     windows: Real  # (n_groups, n_times)
+    used: float  # mean share of the capacity
     losses: Real
 
 
@@ -283,14 +284,14 @@ def _near_return(states: Real) -> int:
 
 
 def _sampled(motions: Map, motion: Motion, overflows: int, per_period: int) -> _Orbit:
-    samples: list[tuple[float, float, list[float]]] = []
+    samples: list[tuple[float, float, list[float], float]] = []
     end, begins = motion, [0]
     for _ in range(overflows):
-        end = motions.until_overflow(end, lambda t, q, windows: samples.append((t, q, windows)))
+        end = motions.until_overflow(end, lambda *sample: samples.append(sample))
         begins.append(len(samples))
-    times = np.array([t for t, _, _ in samples]) - motion.t
-    queues = np.array([q for _, q, _ in samples])
-    windows = np.array([windows for _, _, windows in samples]).T
+    columns = zip(*samples, strict=True)
+    times, queues, windows, used = (np.array(column) for column in columns)
+    times -= motion.t
     periods = overflows / per_period
     edges = begins[::per_period]
     swings = [float(np.ptp(queues[first:last])) for first, last in zip(edges, edges[1:], strict=False)]
@@ -303,7 +304,8 @@ def _sampled(motions: Map, motion: Motion, overflows: int, per_period: int) -> _
         0.5 * float(np.mean(swings)),
         times,
         queues,
-        windows,
+        windows.T,
+        time_mean(used, times),
         (np.array(end.losses, dtype=float) - np.array(motion.losses)) / periods,
     )
 
@@ -449,7 +451,7 @@ def _result(orbit: _Orbit, modes: _Modes, time: str) -> LimitCycle:
     values = np.concatenate([modes.common, *modes.differences])
     values = values[np.argsort(-np.abs(values), kind="stable")]
     queue = orbit.queues / 8.0
-    mean = float(np.trapezoid(queue, orbit.times) / (orbit.times[-1] - orbit.times[0]))
+    mean = time_mean(queue, orbit.times)
     notes = []
     jumps = modes.error > _JUMP
     if jumps:
@@ -477,6 +479,7 @@ def _result(orbit: _Orbit, modes: _Modes, time: str) -> LimitCycle:
         mean,
         orbit.amplitude / 8.0,
         values,
+        utilization=orbit.used,
         stable=None if jumps else bool(np.all(np.abs(values) < 1.0)),
         method=method,
         orbit={

@@ -12,7 +12,7 @@ b^2 times the last one, plus a constant, so that the multiplier is b^2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, nan
 
 from ecc._support.arguments import shown
 from ecc.contract.protocol import Protocol
@@ -41,7 +41,7 @@ class SpacedLosses(Continuous):
         in_recovery = 0
         for _ in range(_MAX_STEPS):
             if watch is not None:
-                watch(now.t, 0.0, [now.y[0][0]])
+                watch(now.t, 0.0, [now.y[0][0]], nan)
             if now.dropped[0] >= self.room * (1.0 - 1e-14):
                 if now.losses != start and now.is_quiet:
                     return now
@@ -57,7 +57,7 @@ class SpacedLosses(Continuous):
         h = _STEP * group.rtt
         events = [time for time in (*now.due, *now.until) if now.t < time < inf]
         h = min([h, *(time - now.t for time in events)])
-        y = self._moved(now, h, False)
+        y = self.moved(now, h, False)
         sent = self._sent(now, h)
         if now.dropped[0] + sent > self.room:
             low, high = 0.0, h
@@ -65,19 +65,19 @@ class SpacedLosses(Continuous):
                 h = 0.5 * (low + high)
                 sent = self._sent(now, h)
                 low, high = (low, h) if now.dropped[0] + sent > self.room else (h, high)
-            y, sent = self._moved(now, h, False), self.room - now.dropped[0]
+            y, sent = self.moved(now, h, False), self.room - now.dropped[0]
         ends = min(events, default=inf)
         now.t, now.y = ends if now.t + h >= ends - 1e-12 * max(1.0, now.t) else now.t + h, y
         now.dropped[0] += sent
         if now.due[0] <= now.t:
             count = now.dropped[0]
-            self._respond(now, 0)
+            self.respond(now, 0, 0.0)
             now.dropped[0] = count
             now.flight[0] = (0.0, -inf, 1.0, 0.0)
 
     def _sent(self, now: Motion, h: float) -> float:
         """Return the data sent in a step, by Simpson's rule."""
-        middle, end = self._moved(now, 0.5 * h, False)[0][0], self._moved(now, h, False)[0][0]
+        middle, end = self.moved(now, 0.5 * h, False)[0][0], self.moved(now, h, False)[0][0]
         return h * (now.y[0][0] + 4.0 * middle + end) / (6.0 * self.groups[0].rtt)
 
 

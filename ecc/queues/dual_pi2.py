@@ -22,7 +22,7 @@ from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.forms import Queues
 from ecc.contract.parameters import check_number
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
-from ecc.queues.pi2 import classic, coupled, next_root
+from ecc.queues.pi2 import PI2, classic, coupled, next_root
 
 LOW_LATENCY, CLASSIC = 0, 1  # indices of the queues
 
@@ -87,6 +87,17 @@ class DualPI2(QueueDiscipline):
     def marking_threshold(self, capacity: float, is_scalable: bool) -> float | None:
         """The step, for scalable flows alone: the controller is then at 0, since delays are below its target."""
         return capacity * self.step / 8.0 if is_scalable and self.step < self.target else None  # type: ignore[operator]
+
+    @property
+    def classic_queue(self) -> PI2:
+        """The `PI2` that this discipline is for classic flows alone, for linear models and proofs.
+
+        It chooses packets at their arrival instead of their departure, so that its signals are later by the waiting
+        time. Unresponsive flows with the share u of the capacity C act on the others as a capacity (1 - u) C, after
+        the few RTTs in which the shares of the queue adjust.
+        """
+        names = ("mark", "packet_size", "target", "interval", "alpha", "beta", "coupling")
+        return PI2(**{name: getattr(self, name) for name in names})
 
     @dataclass
     class LinkState:
