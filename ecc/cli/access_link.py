@@ -31,6 +31,7 @@ __all__ = ["access_link"]
         'ecc access-link --rate "50 Mb/s" --rtt 20ms:80ms',
         'ecc access-link --rate "10 Mb/s" --rtt 30ms --mix cubic:4,web:0.2,nada --out report',
         'ecc access-link --rate "50 Mb/s" --rtt 20ms --discipline CoDel --discipline CoDel:target=20ms',
+        'ecc access-link --rate "50 Mb/s" --up cubic,call --up-rate "5 Mb/s"',
     ),
 )
 def access_link(
@@ -43,10 +44,24 @@ def access_link(
         typer.Option(
             metavar="NAME:N,...",
             help="Traffic: cubic, newreno, bbr and prague downloads, web and stream (constant rate) with their"
-            " share of the rate, as in web:0.1, and call, game or nada, whose delays are measured. At least one"
+            " share of the rate, as in web:0.1, and call, game, nada or gcc, whose delays are measured. At least one"
             " download is needed.",
         ),
     ] = "cubic:2,bbr,web,call",
+    up: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME:N,...", help="Traffic in the other direction, as for --mix, without web. Default: none."
+        ),
+    ] = "",
+    up_rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE",
+            help="Rate of the uplink, which ACKs cross next to --up. Default: that of the link with --up, otherwise"
+            " ACKs do not queue.",
+        ),
+    ] = None,
     discipline: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,7 +95,7 @@ def access_link(
     from ecc.plot.access_link import access_link_figure
 
     low, _, high = rtt.partition(":")
-    link = AccessLink(rate, (low, high or low), mix, buffer, duration, aggregation)
+    link = AccessLink(rate, (low, high or low), mix, buffer, duration, aggregation, up, up_rate)
     named = _named(discipline) if discipline else default_disciplines(float(link.rate))
     if out is not None:
         make_folder(out)
@@ -155,12 +170,13 @@ def _text(table: pd.DataFrame, disciplines: list[str]) -> str:
     from ecc.comparison.access_link import COLUMNS, OF_APPLICATION
 
     several = table["application"].nunique() > 1
-    heads = ["discipline", *(["application"] if several else []), *(_HEADS[name] for name in COLUMNS)]
+    columns = [name for name in COLUMNS if name != "utilization_up" or table[name].notna().any()]
+    heads = ["discipline", *(["application"] if several else []), *(_HEADS[name] for name in columns)]
     lines, repeated = [heads], table.index.duplicated()
     for (name, row), again in zip(table.iterrows(), repeated, strict=True):
         cells = [
             "" if again and column not in OF_APPLICATION else _cell(column, row[column], row[f"{column} ±"])
-            for column in COLUMNS
+            for column in columns
         ]
         lines.append(["" if again else str(name), *([row["application"]] if several else []), *cells])
     widths = [max(len(line[k]) for line in lines) for k in range(len(heads))]
@@ -175,9 +191,10 @@ def _text(table: pd.DataFrame, disciplines: list[str]) -> str:
         means += f" Runs: {', '.join(f'{name} {n}' for name, n in counts.items())}."
     if missing := [name for name in disciplines if name not in counts.index]:
         means += f" No run has ended of {', '.join(missing)}."
+    both = " Packets of calls and games wait in both directions." if "utilization_up" in columns else ""
     return (
-        f"{text}\n\n{means} The delay is the time that packets (call, game) or frames (nada) wait in addition to"
-        " the RTT without queues and the transmission time of a packet."
+        f"{text}\n\n{means} The delay is the time that packets (call, game) or frames (nada, gcc) wait in addition to"
+        f" the RTT without queues and the transmission time of a packet.{both}"
     )
 
 
@@ -190,6 +207,7 @@ _HEADS = {
     "web_99": "99 %",
     "fairness": "fairness",
     "utilization": "used [%]",
+    "utilization_up": "up [%]",
 }
 
 

@@ -3,7 +3,9 @@
 A mix is a text such as "cubic:2,bbr,web,call": names with numbers of flows; web and stream have shares of the rate.
 Downloads (`cubic`, `newreno`, `bbr`, `prague`) last for the whole run. Their RTTs are evenly spread over the range;
 calls have the middle of the range. Delays are measured at the packets or video frames of each application: call,
-game and nada.
+game, nada and gcc.
+
+With an uplink, ACKs and reports of the mix cross it, next to uploads and calls in the other direction (`up`).
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ from ecc.contract.protocol import Protocol
 from ecc.models.bbr import BBR
 from ecc.models.constant_rate import ConstantRate
 from ecc.models.cubic import CUBIC
+from ecc.models.gcc import GCC
 from ecc.models.nada import NADA
 from ecc.models.newreno import NewReno
 from ecc.models.prague import Prague
+from ecc.network.demands import ACK_SIZE
 from ecc.network.impairments import Aggregation
-from ecc.network.network import Network
+from ecc.network.network import Link, Network
 from ecc.packet.simulation import simulate
 from ecc.queues import CAKE, PIE, CoDel, DropTail, DualPI2, FQCoDel
 from ecc.results.frames import FRAME_FIELDS, frames
@@ -76,7 +80,13 @@ HOSTS: Mapping[str, tuple[Callable[[], Protocol], int]] = {  # host of each name
     "call": (lambda: TimedRate(RATES["call"]), 1200),
     "game": (lambda: TimedRate(RATES["game"]), 200),
     "nada": (lambda: NADA(frames=30.0), 1200),
+    "gcc": (lambda: GCC(form="libwebrtc", frames=30.0, min_rate="300 kb/s"), 1200),
 }
+MEDIA = ("nada", "gcc")
+"""Calls that adapt their rate; their delays are those of video frames."""
+UP = " up"
+"""End of the names of flows that send over the uplink."""
+DELAYED_ACKS = (2, "25 ms")  # RFC 9000 sec. 13.2, for flows with an uplink
 STREAM_SIZE = 1200  # bytes
 SHARES = {"web": 0.1, "stream": 0.5}
 """Parts of a mix that have a share of the rate, with its default: pages, and a stream that responds to nothing."""
@@ -92,10 +102,11 @@ COLUMNS = {
     "web_99": "page load, 99th percentile [ms]",
     "fairness": "fairness of the downloads",
     "utilization": "utilization [%]",
+    "utilization_up": "utilization of the uplink [%]",
 }
 """Measured quantities and their titles."""
 OF_APPLICATION = ("delay_50", "delay_95", "delay_99", "lost")
-"""Quantities of each application (call, game, nada); the others are those of the whole run."""
+"""Quantities of each application (call, game, nada, gcc); the others are those of the whole run."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +127,11 @@ class AccessLink:
         Duration of a run; its first quarter is not measured.
     aggregation : float, s, >= 0
         Maximum time for which ACKs of downloads wait for others, uniformly drawn, as in Wi-Fi; 0: ACKs do not wait.
+    up : str
+        Traffic in the other direction, for example "cubic,call", without pages.
+    up_rate : float, bit/s, > 0, or None
+        Rate of the uplink, which data of `up` and all ACKs and reports of the mix cross. None: ACKs do not queue;
+        with `up`, the rate of the link.
     """
 
     rate: Any
@@ -124,6 +140,8 @@ class AccessLink:
     buffer: Any = 0.2
     duration: Any = 20.0
     aggregation: Any = 0.0
+    up: str = ""
+    up_rate: Any = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -135,31 +153,28 @@ class AccessLink:
         put(self, "buffer", as_time(self.buffer, "buffer", positive=True))
         put(self, "duration", as_time(self.duration, "duration", positive=True))
         put(self, "aggregation", as_delay(self.aggregation, "aggregation"))
+        if self.up_rate is not None or self.up:
+            put(self, "up_rate", self.rate if self.up_rate is None else as_rate(self.up_rate, "up_rate"))
+        if any(name == "web" for name, _ in self.up_parts):
+            raise ValueError(f"up must have no pages (web), got {shown(self.up)}")
         if not any(name in BULK for name, _ in self.parts):
             raise ValueError(f"mix must have a download ({', '.join(BULK)}), got {shown(self.mix)}")
 
     @property
     def parts(self) -> list[tuple[str, float]]:
         """Names of the mix, with the number of flows or the load."""
-        parts = []
-        for item in self.mix.split(","):
-            name, sign, text = item.strip().partition(":")
-            try:
-                value = float(text) if sign else SHARES.get(name, 1.0)
-            except ValueError:
-                value = -1.0
-            if name not in (*HOSTS, *SHARES):
-                raise ValueError(f"mix must have names of {', '.join((*HOSTS, *SHARES))}, got {shown(item)}")
-            if not (0.0 < value < 1.0 if name in SHARES else value >= 1.0 and value.is_integer()):
-                allowed = "a share between 0 and 1" if name in SHARES else "a number of flows >= 1"
-                raise ValueError(f"mix must have {allowed} after {name!r}, got {shown(item)}")
-            parts.append((name, value))
-        return parts
+        return parts_of(self.mix, "mix")
+
+    @property
+    def up_parts(self) -> list[tuple[str, float]]:
+        """Names of the traffic in the other direction, with the number of flows or the load."""
+        return parts_of(self.up, "up") if self.up else []
 
     @property
     def flows(self) -> list[str]:
-        """Name of each flow, in the order of the flows."""
-        return [name for name, value in self.parts if name != "web" for _ in range(max(int(value), 1))]
+        """Name of each flow, in the order of the flows; names of flows over the uplink end with " up"."""
+        both = [*self.parts, *((f"{name}{UP}", value) for name, value in self.up_parts)]
+        return [name for name, value in both if name != "web" for _ in range(max(int(value), 1))]
 
     @property
     def applications(self) -> list[str]:
@@ -170,7 +185,7 @@ class AccessLink:
     def settings(self) -> dict[str, Any]:
         """Rate [bit/s], RTTs, buffer and times [s], and the mix, by name."""
         low, high = self.rtts
-        names = ("rate", "mix", "buffer", "duration", "aggregation")
+        names = ("rate", "mix", "buffer", "duration", "aggregation", "up", "up_rate")
         return {"rtt_min": low, "rtt_max": high} | {name: getattr(self, name) for name in names}
 
     def title(self, runs: str) -> str:
@@ -180,6 +195,7 @@ class AccessLink:
             f"{float(self.rate) / 1e6:g} Mb/s",
             f"RTT {low} ms" if low == high else f"RTT {low} to {high} ms",
             self.mix.replace(" ", "").replace(",", ", "),
+            *([f"up {float(self.up_rate) / 1e6:g} Mb/s: {self.up or 'ACKs'}"] if self.up_rate else []),
             f"buffer {1e3 * float(self.buffer):g} ms",
             *([f"ACKs wait up to {1e3 * float(self.aggregation):g} ms"] if self.aggregation else []),
             f"{runs} of {float(self.duration):g} s",
@@ -189,13 +205,17 @@ class AccessLink:
     def notes(self, disciplines: Mapping[str, Protocol]) -> list[str]:
         """Return a sentence for each overload: constant rates above the link's, and shapers above the link's rate."""
         rate = float(self.rate)
-        load = sum(value * rate if name in SHARES else value * RATES.get(name, 0.0) for name, value in self.parts)
         notes = []
-        if load >= rate:
-            notes.append(
-                f"The calls, games, streams and pages of the mix need {load / 1e6:.3g} Mb/s, and the link has"
-                f" {rate / 1e6:.3g} Mb/s: the downloads get what an overload leaves."
-            )
+        directions = [("the mix", self.parts, "link", rate, "downloads")]
+        if self.up_rate:
+            directions.append(("--up", self.up_parts, "uplink", float(self.up_rate), "uploads"))
+        for source, parts, link, limit, transfers in directions:
+            load = sum(value * limit if name in SHARES else value * RATES.get(name, 0.0) for name, value in parts)
+            if load >= limit:
+                notes.append(
+                    f"The calls, games, streams and pages of {source} need {load / 1e6:.3g} Mb/s, and the {link} has"
+                    f" {limit / 1e6:.3g} Mb/s: the {transfers} get what an overload leaves."
+                )
         for name, discipline in disciplines.items():
             shaped = getattr(discipline, "rate", None)
             if isinstance(discipline, CAKE) and shaped is not None and float(shaped) > rate:
@@ -208,24 +228,42 @@ class AccessLink:
     @property
     def timed(self) -> list[int]:
         """Flows whose delays are measured."""
-        return [k for k, name in enumerate(self.flows) if name not in (*BULK, "stream")]
+        return [k for k, name in enumerate(self.flows) if name.removesuffix(UP) not in (*BULK, "stream")]
 
     def scenario(self, discipline: Protocol, seed: int) -> Scenario:
         """Return the scenario with a discipline at the link."""
         low, high = self.rtts
         names = self.flows
-        bulk = [k for k, name in enumerate(names) if name in BULK]
+        kinds = [name.removesuffix(UP) for name in names]
+        downloads = [k for k, name in enumerate(names) if name in BULK]
+        uploads = [k for k, name in enumerate(names) if name not in BULK and kinds[k] in BULK]
         middle = 0.5 * (low + high)
-        spread = dict(zip(bulk, np.linspace(low, high, len(bulk)) if len(bulk) > 1 else [middle], strict=True))
+        spread = {
+            k: rtt
+            for bulk in (downloads, uploads)
+            for k, rtt in zip(bulk, np.linspace(low, high, len(bulk)) if len(bulk) > 1 else [middle], strict=False)
+        }
         rtts = [float(spread.get(k, middle)) for k in range(len(names))]
-        buffer = max(int(float(self.rate) * float(self.buffer) / 8.0), 15_000)
-        network = Network.dumbbell(self.rate, rtts=rtts, packet_size=1500, buffer=buffer)
-        sizes = [HOSTS[name][1] if name in HOSTS else STREAM_SIZE for name in names]
+        network = Network.dumbbell(self.rate, rtts=rtts, packet_size=1500, buffer=self._buffer(self.rate))
+        sizes = [HOSTS[kind][1] if kind in HOSTS else STREAM_SIZE for kind in kinds]
         sized = [replace(flow, packet_size=size) for flow, size in zip(network.flows, sizes, strict=True)]
-        shares = iter([share for name, share in self.parts if name == "stream"])
+        network = network.with_flows(sized)
+        disciplines = {0: discipline}
+        if self.up_rate:
+            (down,) = network.links
+            paths = [((1,), (0,)) if name.endswith(UP) else ((0,), (1,)) for name in names]
+            flows = [
+                replace(flow, route=route, reverse=reverse, delayed_acks=DELAYED_ACKS if kind in BULK else None)
+                for flow, (route, reverse), kind in zip(network.flows, paths, kinds, strict=True)
+            ]
+            uplink = Link(self.up_rate, down.delay, self._buffer(self.up_rate))
+            network = Network([down, uplink], flows)
+            disciplines[1] = self.at_uplink(discipline)
+        rates = [*[self.rate] * len(self.parts), *[self.up_rate] * len(self.up_parts)]
+        both = zip([*self.parts, *self.up_parts], rates, strict=True)
+        streams = iter([share * rate for (name, share), rate in both if name == "stream"])
         hosts: dict[Any, Any] = {
-            k: HOSTS[name][0]() if name in HOSTS else ConstantRate(next(shares) * self.rate)
-            for k, name in enumerate(names)
+            k: HOSTS[kind][0]() if kind in HOSTS else ConstantRate(next(streams)) for k, kind in enumerate(kinds)
         }
         web = [
             Arrivals(
@@ -236,18 +274,47 @@ class AccessLink:
                 distribution="lognormal",
                 packet_size=1500,
                 access_delay=(0.25 * low, 0.25 * high),
+                reverse=[1] if self.up_rate else None,
             )
             for name, load in self.parts
             if name == "web"
         ]
         return Scenario(
-            network.with_flows(sized),
-            {"flows": hosts | {"default": CUBIC(transport="sack")}, "links": {0: discipline}},
+            network,
+            {"flows": hosts | {"default": CUBIC(transport="sack")}, "links": disciplines},
             self.duration,
             seed=seed,
             workload=Workload(arrivals=web) if web else None,
-            impairments=[Aggregation((0.0, self.aggregation), acks_of=bulk)] if self.aggregation else (),
+            impairments=[Aggregation((0.0, self.aggregation), acks_of=downloads)] if self.aggregation else (),
         )
+
+    def at_uplink(self, discipline: Protocol) -> Protocol:
+        """Return the discipline of the uplink: the same, with the rate of a shaper in proportion to the uplink's."""
+        if not isinstance(discipline, CAKE) or discipline.rate is None:
+            return discipline
+        return replace(discipline, rate=float(discipline.rate) * float(self.up_rate) / float(self.rate))
+
+    def _buffer(self, rate: Any) -> int:
+        """Return the size of the buffer at a link of a rate [bytes]: ten packets or more."""
+        return max(int(float(rate) * float(self.buffer) / 8.0), 15_000)
+
+
+def parts_of(mix: str, field: str) -> list[tuple[str, float]]:
+    """Return the names of a mix, with the number of flows or the load; `field` names it in messages."""
+    parts = []
+    for item in mix.split(","):
+        name, sign, text = item.strip().partition(":")
+        try:
+            value = float(text) if sign else SHARES.get(name, 1.0)
+        except ValueError:
+            value = -1.0
+        if name not in (*HOSTS, *SHARES):
+            raise ValueError(f"{field} must have names of {', '.join((*HOSTS, *SHARES))}, got {shown(item)}")
+        if not (0.0 < value < 1.0 if name in SHARES else value >= 1.0 and value.is_integer()):
+            allowed = "a share between 0 and 1" if name in SHARES else "a number of flows >= 1"
+            raise ValueError(f"{field} must have {allowed} after {name!r}, got {shown(item)}")
+        parts.append((name, value))
+    return parts
 
 
 def default_disciplines(rate: float) -> dict[str, Protocol]:
@@ -282,8 +349,8 @@ def measure(
     """Return the quantities of a run for each application, by the names of `COLUMNS`; {} if the run was canceled."""
     scenario = link.scenario(discipline, seed)
     names = link.flows
-    has_rates = any(name in ("call", "game") for name in names)
-    record = [*(RTT_FIELDS if has_rates else ()), *(FRAME_FIELDS if "nada" in names else ())]
+    kinds = {name.removesuffix(UP) for name in names}
+    record = [*(RTT_FIELDS if kinds & RATES.keys() else ()), *(FRAME_FIELDS if kinds & {*MEDIA} else ())]
     run = simulate(scenario, sample=SAMPLE, record=record, cancel=cancel)
     if run.stopped != "completed":
         return {}
@@ -292,12 +359,15 @@ def measure(
     loads = pages["completion_time"][pages["start"] >= begin].dropna()
     rates = run.goodput.sel(time=slice(begin, end)).mean("time").values[: len(names)]
     bulk = np.array([rates[k] for k, name in enumerate(names) if name in BULK])
-    values, _ = evaluated(run, scenario, {"utilization": ("utilization", {})}, {"between": (begin, end)})
+    places = range(scenario.network.n_links)
+    wanted = {("utilization", "utilization_up")[place]: ("utilization", {"link": place}) for place in places}
+    used, _ = evaluated(run, scenario, wanted, {"between": (begin, end)})
     of_run = {
         "web_50": 1e3 * float(loads.quantile(0.5)) if len(loads) else np.nan,
         "web_99": 1e3 * float(loads.quantile(0.99)) if len(loads) else np.nan,
         "fairness": float(jain_index(bulk)),
-        "utilization": 100.0 * values["utilization"],
+        "utilization_up": np.nan,
+        **{name: 100.0 * share for name, share in used.items()},
     }
     return {name: delays_of(link, run, scenario, name) | of_run for name in link.applications}
 
@@ -305,7 +375,8 @@ def measure(
 def delays_of(link: AccessLink, run: Trajectory, scenario: Scenario, application: str) -> dict[str, float]:
     """Return percentiles of an application's added delays [ms], and its lost packets or frames [%].
 
-    The transmission time of one packet at the rate of the link is not part of the added delay.
+    Transmission times of a packet at the rate of the link, and of its ACK at that of the uplink, are not part of the
+    added delay.
     """
     begin, end = WARM_UP * float(link.duration), float(link.duration)
     rtts = scenario.network.rtts
@@ -313,10 +384,16 @@ def delays_of(link: AccessLink, run: Trajectory, scenario: Scenario, application
     for k in link.timed:
         if link.flows[k] != application:
             continue
-        empty = rtts[k] + 8.0 * HOSTS[application][1] / float(link.rate)
-        if application == "nada":
+        kind = application.removesuffix(UP)
+        rate, back = link.rate, link.up_rate
+        if kind != application:
+            rate, back = back, rate
+        empty = rtts[k] + 8.0 * HOSTS[kind][1] / float(rate) + (8.0 * ACK_SIZE / float(back) if back else 0.0)
+        if kind in MEDIA:
             media = frames(run, k).between(begin, 0.95 * end)  # Later ones may be in flight at the end
-            delays.append(media.delay - (empty - scenario.network.ack_delays[k]))
+            flow = scenario.network.flows[k]
+            one_way = flow.access_delay + scenario.network.links[flow.route[0]].delay
+            delays.append(media.delay - one_way - 8.0 * HOSTS[kind][1] / float(rate))
             lost, sent = lost + media.lost, sent + media.last - media.first + 1
         else:
             delays.append(waits_of_packets(run, k, empty))

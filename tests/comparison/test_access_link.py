@@ -63,6 +63,47 @@ def test_frames_of_a_call_that_adapts_are_measured():
     ]
 
 
+def test_frames_of_gcc_are_measured():
+    link = AccessLink("10 Mb/s", (0.03, 0.03), "cubic,gcc", duration=4.0)
+    values = measure(link, FQCoDel(mark=True), 0)["gcc"]
+    # Frames of one packet at 300 kb/s wait for nothing; those of two leave within a frame time
+    assert -1e-6 < values["delay_50"] < values["delay_99"] < 34.0 and values["lost"] == 0.0
+
+
+def test_uploads_share_the_uplink_with_acks():
+    link = AccessLink(
+        "10 Mb/s", (0.02, 0.04), "cubic:2,web,call", up="cubic:2,stream:0.2,call", up_rate="6 Mb/s", duration=4.0
+    )
+    assert link.flows == ["cubic", "cubic", "call", "cubic up", "cubic up", "stream up", "call up"]
+    assert link.applications == ["call", "call up"] and link.timed == [2, 6]
+    scenario = link.scenario(CAKE(rate="9.5 Mb/s"), 0)
+    network = scenario.network
+    assert [flow.route for flow in network.flows] == [(0,)] * 3 + [(1,)] * 4
+    assert [flow.reverse for flow in network.flows] == [(1,)] * 3 + [(0,)] * 4
+    assert network.rtts == pytest.approx([0.02, 0.04, 0.03, 0.02, 0.04, 0.03, 0.03])
+    assert [router.rate for (router,) in scenario.protocol.deploy(network).links] == [9.5e6, 5.7e6]
+    plain, fair = (measure(link, discipline, 0) for discipline in (DropTail(), FQCoDel(mark=True)))
+    assert plain["call up"]["delay_99"] > 100.0 > 20.0 > fair["call up"]["delay_99"] > 0.0
+    assert plain["call"]["delay_99"] > 100.0 > 30.0 > fair["call"]["delay_99"]  # Its ACKs wait, too
+    assert 85.0 < fair["call"]["utilization_up"] <= 100.0
+
+
+def test_without_an_uplink_acks_do_not_queue():
+    link = AccessLink("10 Mb/s", (0.02, 0.04), "cubic:2,call", duration=2.0)
+    assert link.up_rate is None and link.scenario(DropTail(), 0).network.n_links == 1
+    assert np.isnan(measure(link, DropTail(), 0)["call"]["utilization_up"])
+    same = AccessLink("10 Mb/s", (0.02, 0.04), "cubic:2,call", up="cubic")
+    assert same.up_rate == 1e7 and "up 10 Mb/s: cubic" in same.title("1 run")
+
+
+def test_the_ack_filter_lets_a_slow_uplink_serve_a_fast_download():
+    link = AccessLink("50 Mb/s", (0.02, 0.02), "cubic:2,call", up="cubic", up_rate="0.6 Mb/s", duration=6.0)
+    without, filtered = (
+        measure(link, CAKE(rate="47.5 Mb/s", ack_filter=mode), 0)["call"] for mode in ("off", "conservative")
+    )
+    assert filtered["utilization"] > without["utilization"] + 5.0
+
+
 def test_the_transmission_time_of_a_packet_is_not_added_delay():
     link = AccessLink("10 Mb/s", (0.02, 0.02), "cubic,game", duration=4.0)
     scenario = link.scenario(FQCoDel(mark=True), 0)
@@ -109,6 +150,14 @@ def test_the_command_prints_a_table_and_writes_all_runs(tmp_path, capsys):
     result = json.loads(capsys.readouterr().out)
     assert [row["discipline"] for row in result["access_link"]] == names
     assert result["scenario"]["rate"] == 1e7 and result["scenario"]["seeds"] == 2 and result["notes"] == []
+
+
+def test_the_command_compares_both_directions(capsys):
+    command = [*SHORT, "--up", "cubic,call:3", "--up-rate", "2 Mb/s", "--seeds", "1", "--discipline", "FQCoDel"]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "call up" in printed and "up [%]" in printed and "wait in both directions" in printed
+    assert "pages of --up need 2.88 Mb/s, and the uplink has 2 Mb/s: the uploads get" in printed
 
 
 def test_overloads_have_notes(capsys):
@@ -164,8 +213,12 @@ def test_the_footer_counts_the_runs_of_each_discipline():
         (["--mix", "web,call"], "mix must have a download (cubic, newreno, bbr, prague), got 'web,call'"),
         (
             ["--mix", "cubic,tv"],
-            "mix must have names of cubic, newreno, bbr, prague, call, game, nada, web, stream, got 'tv'",
+            "mix must have names of cubic, newreno, bbr, prague, call, game, nada, gcc, web, stream, got 'tv'",
         ),
+        (["--up", "cubic,tv"], "up must have names of cubic,"),
+        (["--up", "web"], "up must have no pages (web), got 'web'"),
+        (["--up-rate", "5"], "or one with a prefix such as Mb/s, got '5'"),
+        (["--up-rate", "0 Mb/s"], "up_rate must be > 0"),
         (["--mix", "cubic:0"], "mix must have a number of flows >= 1 after 'cubic', got 'cubic:0'"),
         (["--mix", "cubic,web:2"], "mix must have a share between 0 and 1 after 'web', got 'web:2'"),
         (["--discipline", "FIFO"], "discipline must be one of DropTail,"),
