@@ -244,18 +244,23 @@ def value_text(value: Any, unit: str = "") -> str:
     return str(value).partition("\n")[0]
 
 
-def number_text(value: float | str | None) -> str:
-    """Return a value as text: numbers with seven digits (whole numbers in full), strings unchanged, "" for None.
+def number_text(value: float | str | None, digits: int = 7) -> str:
+    """Return a value as text: whole numbers in full, other numbers rounded, strings unchanged, "" for None.
 
     Parameters
     ----------
     value : float, str or None
+    digits : int, optional
+        Significant digits of numbers that are not whole. Numbers below ten million have at least their integer part.
     """
     if value is None or isinstance(value, str):
         return value or ""
     if not isfinite(value):
         return "–" if isnan(value) else "∞" if value > 0.0 else "-∞"
-    return f"{value:,.0f}" if value == int(value) and 1e4 <= abs(value) < 1e12 else f"{value:.7g}"
+    if value == int(value) and 1e4 <= abs(value) < 1e12:
+        return f"{value:,.0f}"
+    whole = len(str(int(abs(value)))) if abs(value) < 1e7 else 0
+    return f"{value:.{max(digits, whole)}g}"
 
 
 def json_text(value: Any) -> str:

@@ -794,7 +794,10 @@ class Protocol:
 
     @property
     def fluid_refusal(self) -> str | None:
-        """Reason why this variant has no fluid model although it has laws, in one line; None if they hold for it."""
+        """Reason why this variant has no fluid model although its laws or hooks have one; None: it has one.
+
+        A class attribute of this name applies to all variants, of hosts and of queue disciplines.
+        """
         return None
 
     def published_bounds(self, network: Network) -> list[Bound]:

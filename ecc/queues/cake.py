@@ -121,6 +121,8 @@ class CAKE(QueueDiscipline):
 
     dimensions = {"rate": RATE, "target": TIME, "interval": TIME, "overhead": SIZE, "mpu": SIZE}
 
+    fluid_refusal = "CAKE has no fluid model: its shaper, turns and ACK filter act on single packets"
+
     LinkState = CakeState
     required_env = frozenset({"random"})
 

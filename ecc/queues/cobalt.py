@@ -83,6 +83,11 @@ class COBALT(QueueDiscipline):
 
     dimensions = {"target": TIME, "interval": TIME}
 
+    fluid_refusal = (
+        "COBALT has no fluid model: BLUE counts single packets, those that a full buffer drops and those after which "
+        "the queue is empty; CoDel has a fluid, and signals by the same law"
+    )
+
     LinkState = CobaltState
     required_env = frozenset({"random"})
 

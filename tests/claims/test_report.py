@@ -42,6 +42,20 @@ def test_powers_of_ten_are_numbers_and_not_parts_of_names(text, html):
     assert typeset(text) == html
 
 
+def test_names_in_backticks_are_code_and_not_typeset():
+    assert typeset("pi of `ecc conform x_1 & pi`, a_1") == "π of <code>ecc conform x_1 &amp; pi</code>, a<sub>1</sub>"
+    assert typeset("a single ` stays") == "a single ` stays"
+
+
+def test_measurements_of_cases_have_four_digits_and_those_of_claims_seven():
+    given = [finding(measurements=[Measurement("delay", 5.93968123, "ms"), Measurement("packets", 123456.7)])]
+    claim, case = Report(given), Report(given, noun="case")
+    for text in (page_module.page(claim), as_markdown(claim)):
+        assert "5.939681" in text
+    for text in (page_module.page(case), as_markdown(case)):
+        assert "5.94" in text and "5.9397" not in text and "123457" in text
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     picture = Picture.of(

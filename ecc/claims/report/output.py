@@ -205,19 +205,20 @@ def _claim(finding: Finding, report: Report) -> list[str]:
     ]
     if finding.measurements:
         head = ["quantity", "reported", "found", "± 95 %", "fluid", "live", "as expected", "note"]
-        lines += _table(head, [_row(finding, measurement) for measurement in evidence(finding)])
+        lines += _table(head, [_row(finding, measurement, report.digits) for measurement in evidence(finding)])
     return lines
 
 
-def _row(finding: Finding, measurement: Measurement) -> list[str]:
+def _row(finding: Finding, measurement: Measurement, digits: int) -> list[str]:
     def value(of: float | str | None) -> str:
-        return number_text(of) if of is None or isinstance(of, str) else f"{number_text(of)} {measurement.unit}".strip()
+        text = number_text(of, digits)
+        return text if of is None or isinstance(of, str) else f"{text} {measurement.unit}".strip()
 
     return [
         measurement.name,
         value(measurement.reported),
         value(measurement.value),
-        number_text(measurement.half),
+        number_text(measurement.half, digits),
         value(measurement.fluid),
         value(measurement.live),
         mark(finding, measurement),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -90,6 +89,11 @@ class Report:
     criteria: Sequence[Criterion] = ()
 
     @property
+    def digits(self) -> int:
+        """Significant digits of measurements: cases compare runs with limits, whereas claims may have exact values."""
+        return 7 if self.noun == "claim" else 4
+
+    @property
     def shown(self) -> list[Finding]:
         """Findings with an entry in the page and in the Markdown."""
         return [f for f in self.findings if not self.not_applying or f.verdict is not Verdict.NOT_COMPARABLE]
@@ -120,7 +124,7 @@ def page(report: Report) -> str:
     return template.substitute(
         version=escape(__version__),
         title=escape(report.title),
-        introduction=escape(report.introduction),
+        introduction=typeset(report.introduction),
         heading="Claims and questions" if noun == "claim" else f"{noun.capitalize()}s",
         noun=noun,
         summary=_summary(findings, noun),
@@ -149,13 +153,9 @@ def _by_section(findings: Sequence[Finding]) -> Iterator[tuple[str, list[Finding
 
 def _folded(lines: Sequence[str], number: int, noun: str) -> str:
     """Return the entries that do not apply, closed to one line."""
-    items = "".join(f"<li>{_code(escape(line, quote=False))}</li>" for line in lines)
+    items = "".join(f"<li>{typeset(line)}</li>" for line in lines)
     title = f"{count(number, noun)} {'does' if number == 1 else 'do'} not apply"
     return f'<details class="folded"><summary>{title}</summary><ul>{items}</ul></details>' if lines else ""
-
-
-def _code(html: str) -> str:
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html)
 
 
 def _criteria(report: Report) -> str:
@@ -171,7 +171,7 @@ def _criteria(report: Report) -> str:
             f'<td class="verdict-cell">{_badge(entry.verdict, judged(entry))}</td>'
             f'<td><a href="#{escape(entry.claim.id)}">{escape(entry.claim.id)}</a>: {typeset(entry.reason)}</td>'
             for entry in entries
-        ] or [f'<td></td><td class="note">{escape(criterion.text or "No result.")}</td>']
+        ] or [f'<td></td><td class="note">{typeset(criterion.text or "No result.")}</td>']
         rows += [f"<tr>{head if k == 0 else '<td></td><td></td>'}{cell}</tr>" for k, cell in enumerate(cells)]
     titles = "".join(f'<th scope="col">{title}</th>' for title in ("Section", "Criterion", "Verdict", "Result"))
     body = "\n".join(rows)
@@ -297,7 +297,7 @@ def _article(finding: Finding, numbers: Iterator[int], room: int, report: Report
         "</dl>",
     ]
     if finding.measurements:
-        parts.append(_measurements(finding))
+        parts.append(_measurements(finding, report.digits))
     parts += [_figure(picture, next(numbers), claim.id, room) for picture in finding.pictures]
     if finding.assumptions:
         items = "".join(f"<li>{typeset(text)}</li>" for text in finding.assumptions)
@@ -319,9 +319,9 @@ def _mark(text: str) -> str:
     return f'<b class="{kind}">{text}</b>' if text else ""
 
 
-def _measurements(finding: Finding) -> str:
+def _measurements(finding: Finding, digits: int) -> str:
     def cell(value: float | str | None, unit: str) -> str:
-        shown = typeset(number_text(value))
+        shown = typeset(number_text(value, digits))
         return f'{shown} <span class="unit">{typeset(unit)}</span>' if shown and unit else shown
 
     rows = [

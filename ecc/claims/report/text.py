@@ -210,11 +210,17 @@ def unexpected(finding: Finding) -> str:
 def typeset(text: str) -> str:
     """Return text as escaped HTML with Greek letters, subscripts, superscripts, powers of ten and mathematical signs.
 
+    Names in backticks are code.
+
     Parameters
     ----------
     text : str
         Plain text.
     """
+    parts = text.split("`")
+    if len(parts) > 2 and len(parts) % 2:
+        code = [f"<code>{escape(part, quote=False)}</code>" for part in parts[1::2]]
+        return "".join(typeset(part) + more for part, more in zip(parts[::2], [*code, ""], strict=True))
     html = escape(text, quote=False)
     for plain, sign in _SIGNS.items():
         html = html.replace(plain, sign)

@@ -93,6 +93,8 @@ def discipline_refusal(discipline: Protocol) -> str | None:
     ----------
     discipline : Protocol
     """
+    if discipline.fluid_refusal is not None:
+        return discipline.fluid_refusal
     name = type(discipline).__name__
     hooks = set(discipline.link_hooks()) if discipline.has_packet_hooks() else set()
     if chooses_departures(discipline):
