@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import inf
+from math import inf, pi
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,10 +108,15 @@ class _Piece:
         noise = self.noise + 1e-15 * (2.0 + lag * middle) * b[0]
         return _Piece(self.value * turn, (self.slope + 1j * delay * self.value) * turn, noise, bounds)
 
+    def radius(self, half: Real) -> Real:
+        """Return bounds on the distance of F from its values at the centers of the pieces."""
+        return np.asarray(
+            half * np.abs(self.slope) + 0.5 * half**2 * self.bounds[2] + self.noise + 1e-14 * self.bounds[0]
+        )
+
     def modulus(self, half: Real) -> tuple[Real, Real]:
         """Return bounds of |F| on the pieces."""
-        spread = half * np.abs(self.slope) + 0.5 * half**2 * self.bounds[2] + self.noise + 1e-14 * self.bounds[0]
-        size = np.abs(self.value)
+        spread, size = self.radius(half), np.abs(self.value)
         return np.maximum(size - spread, 0.0), size + spread
 
 
@@ -238,6 +243,78 @@ class PIDLoop:
             low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
         return True
 
+    def unclear_plant(
+        self, kp: float, ki: float, gain: tuple[float, float], delay: tuple[float, float], max_sensitivity: float = inf
+    ) -> tuple[float, float] | None:
+        """Return None if no plant of intervals is proven to put a root on the boundary or to exceed a sensitivity.
+
+        At a frequency, the loop gains of all plants fill a sector of a ring. Its distance from -1 must be larger than
+        1/max_sensitivity. This is tested on pieces of the axis, on which the nominal loop gain lies in a disk.
+
+        Parameters
+        ----------
+        kp, ki : float
+            Gains.
+        gain, delay : (low, high)
+            Intervals of the factor on the gain of the plant and of the change of its dead time, s.
+        max_sensitivity : float, optional
+            Bound > 1 on |S|.
+
+        Returns
+        -------
+        tuple of two float, or None
+            Factor and change of the dead time of a plant that is closest to -1 on a piece that fails.
+        """
+        level = 1.0 / max_sensitivity
+        max_p, max_q, max_kd = (gain[1] * abs(x) for x in (kp, ki, self.kd))
+        top = self.top(max_p, max_q, max_kd, 1.0 - level)
+        if not top < inf:
+            return gain[1], delay[1]
+        shift, spread = 0.5 * sum(delay), 0.5 * (delay[1] - delay[0])
+        ends = np.concatenate([[0.0], np.geomspace(1e-4 * top, top, _FIRST_PIECES)])
+        low, high = ends[:-1], ends[1:]
+        while len(low):
+            middle, half = 0.5 * (low + high), 0.5 * (high - low) * (1.0 + 1e-12)
+            a, controlled = self._parts_on(middle, half, kp, ki, self.kd)
+            a = a.turned(shift, middle)
+            r_a, r_b = (part.radius(half) for part in (a, controlled))
+            size_a, size_b = np.abs(a.value), np.abs(controlled.value)
+            far = gain[0] * (size_b - r_b) > (1.0 + level) * (size_a + r_a) * (1.0 + 1e-12)
+            with np.errstate(all="ignore"):
+                ratio = controlled.value / a.value
+                size = np.abs(ratio)
+                radius = np.where(r_a < size_a, (r_b + size * r_a) / (size_a - r_a), inf) + 1e-15 * size
+                turn = np.where(radius < size, np.arcsin(np.minimum(radius / size, 1.0)), pi) + spread * high + 1e-14
+                nearest, farthest = gain[0] * np.maximum(size - radius, 0.0), gain[1] * (size + radius)
+                off = np.maximum(np.abs(np.angle(-ratio)) - turn, 0.0)
+                closest = np.clip(np.cos(off), nearest, farthest)
+                distance = np.hypot(closest - np.cos(off), np.sin(off))
+                good = far | (off >= 0.5 * pi) | (distance > level + 1e-13)
+            low, high = low[~good], high[~good]
+            tiny = high - low < np.maximum(_MIN_PIECE * high, _MIN_PIECE**1.5 * top)
+            if len(low) > _MAX_PIECES or tiny.any():
+                at = np.flatnonzero(~good)[int(np.argmin(distance[~good]))]
+                factor = float(np.clip(closest[at] / size[at], *gain)) if size[at] > 0.0 else gain[1]
+                late = float(np.clip(np.angle(-ratio[at]), -spread * middle[at], spread * middle[at]) / middle[at])
+                return factor, shift + late
+            middle = 0.5 * (low + high)
+            low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+        return None
+
+    def _parts_on(self, middle: Real, half: Real, kp: float, ki: float, kd: float) -> tuple[_Piece, _Piece]:
+        """Return the denominator and the numerator of the loop gain on pieces."""
+        a, n1, n2 = (_Piece.of(terms, middle, half) for terms in (self.a, self.n1, self.n2))
+        line = 1j * middle * kp + ki
+        size = abs(kp) * (middle + half) + abs(ki)
+        b = n1.bounds
+        controlled = _Piece(
+            n1.value * line,
+            n1.slope * line + 1j * kp * n1.value,
+            n1.noise * size + 1e-15 * size * b[0],
+            np.array([b[0] * size, b[1] * size + abs(kp) * b[0], b[2] * size + 2.0 * abs(kp) * b[1]]),
+        )
+        return a, controlled.plus(n2.times(kd))
+
     def _clear_on(
         self, low: Real, high: Real, box: Box, gains: Sequence[tuple[float, float]], on_a: float
     ) -> NDArray[np.bool_]:
@@ -245,17 +322,9 @@ class PIDLoop:
         middle, half = 0.5 * (low + high), 0.5 * (high - low) * (1.0 + 1e-12)
         shift = 0.5 * sum(box.delay)
         spread = 0.5 * (box.delay[1] - box.delay[0])
-        a, n1, n2 = (_Piece.of(terms, middle, half) for terms in (self.a, self.n1, self.n2))
-        line = 1j * middle * p0 + q0
-        size = abs(p0) * high + abs(q0)
-        b = n1.bounds
-        controlled = _Piece(
-            n1.value * line,
-            n1.slope * line + 1j * p0 * n1.value,
-            n1.noise * size + 1e-15 * size * b[0],
-            np.array([b[0] * size, b[1] * size + abs(p0) * b[0], b[2] * size + 2.0 * abs(p0) * b[1]]),
-        )
-        f0 = a.turned(shift, middle).plus(controlled).plus(n2.times(kd0))
+        n1, n2 = (_Piece.of(terms, middle, half) for terms in (self.n1, self.n2))
+        a, controlled = self._parts_on(middle, half, p0, q0, kd0)
+        f0 = a.turned(shift, middle).plus(controlled)
         max_a, max_n1, max_n2 = (part.modulus(half)[1] for part in (a, n1, n2))
         rho = (np.minimum(spread * high, 2.0) + on_a) * max_a + r_d * max_n2
         real, imaginary = _products(f0, n1, half)

@@ -206,7 +206,9 @@ class PIDRegion(Displayed):
         Notes
         -----
         The number of unstable roots is proven to be constant over the box (`ecc.linear.pid_loop`), and to be 0 at its
-        center. Roundings are included in the bounds; values of exponentials are assumed to be accurate to rounding.
+        center. For fixed kp and ki the box is not divided: at each frequency, the loop gains of all plants fill a
+        sector of a ring, whose distance from -1 is known. Roundings are included in the bounds; values of exponentials
+        are assumed to be accurate to rounding.
         """
         box = self._box(kp, ki, gain, delay)
         bound = inf if max_sensitivity is None else max_sensitivity
@@ -214,7 +216,12 @@ class PIDRegion(Displayed):
             raise ValueError(f"max_sensitivity must be > 1, got {shown(bound)}")
         if (holds := self._holds_at(box.center(), bound)) is not True:
             return holds
-        return self._proven(box, bound)
+        if box.kp[0] < box.kp[1] or box.ki[0] < box.ki[1]:
+            return self._proven(box, bound)
+        plant = self._loop.unclear_plant(box.kp[0], box.ki[0], box.gain, box.delay, bound)
+        if plant is None:
+            return True
+        return False if self._holds_at((box.kp[0], box.ki[0], *plant), bound) is False else None
 
     def _box(self, kp: float | Span, ki: float | Span, gain: Span, delay: Span) -> Box:
         """Return intervals of gains and plants after checks."""
@@ -242,7 +249,7 @@ class PIDRegion(Displayed):
         system = self._member(point)
         stable = system.certify().stable
         if stable and bound < inf:
-            return system.margins().modulus_margin > 1.0 / bound
+            return bool(system.margins().modulus_margin > 1.0 / bound)
         return stable
 
     def _proven(self, box: Box, bound: float) -> bool | None:

@@ -12,6 +12,7 @@ text was not read: the equations are derived here).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import inf
@@ -35,6 +36,7 @@ _FREQUENCIES, _GAINS = 1000, 80
 _MAX_ACTIVE = 20
 _ZOOMS = 12
 _BACKED_OFF = 1e-6  # relative: below the largest ki of the samples, so that the bound holds between them
+_ATTEMPTS = 16  # with the plants added that had the bound exceeded, each with twice the distance
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,6 +49,8 @@ class PIDTuning(Displayed):
         Gains [-, 1/s, s] and time constant of the derivative filter [s].
     max_sensitivity : float
         Maximum of |1/(1 + L)| over all frequencies for the nominal plant.
+    sensitivity_bound : float
+        Proven bound on this maximum for all plants in the intervals: the one requested.
     margins : Margins
         Margins of the nominal loop.
     certificate : Certificate
@@ -62,6 +66,7 @@ class PIDTuning(Displayed):
     kd: float
     tf: float
     max_sensitivity: float
+    sensitivity_bound: float
     margins: Margins
     certificate: Certificate
     gain: Span
@@ -89,6 +94,7 @@ class PIDTuning(Displayed):
                 f"{proof} for gain x {self.gain[0]:g} to {self.gain[1]:g}, "
                 f"dead time {self.delay[0]:+g} to {self.delay[1]:+g} s",
             ),
+            ("their sensitivity", f"<= {self.sensitivity_bound:g}, proven"),
         ]
 
     def _title(self) -> str:
@@ -117,26 +123,27 @@ def tune_pid(
     tf : float, optional
         Time constant of the derivative filter, s; it may be 0 if kd is 0.
     gain : (low, high), optional
-        Interval > 0 of a factor on the gain of the plant. The bound holds at its ends and its center.
+        Interval > 0 of a factor on the gain of the plant.
     delay : (low, high), optional
-        Interval of a change of the plant's dead time, s. The bound holds at its ends and its center.
+        Interval of a change of the plant's dead time, s.
 
     Returns
     -------
     PIDTuning
-        Gains, margins, and a proof of stability for all plants in the intervals.
+        Gains and margins. Stability and the bound on the sensitivity are proven for all plants in the intervals.
 
     Raises
     ------
     ValueError
         As `pid_region`; or the maximum sensitivity is <= 1.
     ConvergenceError
-        No gains with this maximum sensitivity were found next to ki = 0.
+        No gains with a proof of this maximum sensitivity were found next to ki = 0.
 
     Notes
     -----
-    Stability and margins are exact. The bound on the sensitivity between the sampled plants of the intervals is proven
-    only by `PIDRegion.is_stable_in` with `max_sensitivity`.
+    Gains are computed for plants at the ends of the intervals. The bound is then proven over the intervals: at each
+    frequency, the loop gains of all plants fill a sector of a ring. A plant at which the proof fails is added, and
+    ki is reduced by a share that is doubled each time, from 1e-6 on.
 
     Examples
     --------
@@ -163,6 +170,7 @@ def tune_pid(
         kd,
         tf,
         1.0 / margins.modulus_margin,
+        max_sensitivity,
         margins,
         loop.certify(),
         gain,
@@ -181,8 +189,24 @@ def _largest(
     if not top < inf:
         return None
     omega = np.union1d(np.linspace(0.0, top, _FREQUENCIES)[1:], np.geomspace(1e-5 * top, top, _FREQUENCIES))
-    points = list(product(_three(gain), _three(delay)))
+    points = list(product(dict.fromkeys(gain), dict.fromkeys(delay)))
     grid = np.linspace(*kp, _GAINS)
+    for attempt in range(_ATTEMPTS):
+        best = _largest_of(loop, omega, grid, bound, sign, points)
+        if best is None or not region.certify(*best).stable:
+            return None
+        kp_best, ki_best = best[0], best[1] * (1.0 - _BACKED_OFF * 2.0**attempt)
+        plant = loop.unclear_plant(kp_best, ki_best, gain, delay, bound)
+        if plant is None:
+            return kp_best, ki_best
+        points.append(plant)
+    return None
+
+
+def _largest_of(
+    loop: PIDLoop, omega: Real, grid: Real, bound: float, sign: float, points: Sequence[tuple[float, float]]
+) -> tuple[float, float] | None:
+    """Return the gains of largest |ki| at which some plants have the bound at samples; None if there are none."""
     for _ in range(_ZOOMS):
         limits = np.min([_limits(loop, omega, grid, bound, sign, *point) for point in points], axis=0)
         largest = limits.min(axis=1)
@@ -192,9 +216,9 @@ def _largest(
         cells = np.flatnonzero(active)[:_MAX_ACTIVE]  # finer samples about active frequencies
         low, high = omega[np.maximum(cells - 1, 0)], omega[np.minimum(cells + 1, len(omega) - 1)]
         omega = np.union1d(omega, (low + np.linspace(0.0, 1.0, 9)[:, None] * (high - low)).ravel())
-        best = float(grid[at]), float(sign * largest[at] * (1.0 - _BACKED_OFF))
+        best = float(grid[at]), float(sign * largest[at])
         grid = np.linspace(grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)], 21)
-    return best if 0.0 < largest[at] < inf and region.certify(*best).stable else None
+    return best if 0.0 < largest[at] < inf else None
 
 
 def _limits(
@@ -211,8 +235,3 @@ def _limits(
     half = omega * np.sqrt(np.maximum(distance, 0.0))
     middle = sign * omega * inverse.imag
     return np.where((distance > 0.0) & (middle + half > 0.0), np.maximum(middle - half, 0.0), inf)
-
-
-def _three(interval: Span) -> list[float]:
-    low, high = interval
-    return [low] if low == high else [low, 0.5 * (low + high), high]

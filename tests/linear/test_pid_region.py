@@ -191,6 +191,44 @@ def test_tuning_for_intervals_of_gain_and_dead_time():
     assert "proven stable for gain x 0.8 to 1.25" in repr(tuned)
 
 
+def test_tuning_keeps_the_bound_between_the_ends_of_the_intervals():
+    """With this resonant plant the largest sensitivity occurs between the ends and the middle of the dead times."""
+    plant = transfer_function([1.0], [1.0, 0.4, 1.0], 0.5)
+    tuned = tune_pid(plant, 1.6, gain=(0.5, 1.0), delay=(0.0, 0.5))
+    s = 1j * np.geomspace(0.01, 30.0, 5000)
+    response = tuned.controller(s) * plant(s)
+    worst = max(
+        1.0 / np.abs(1.0 + gain * response * np.exp(-s * late)).min()
+        for gain in np.linspace(0.5, 1.0, 9)
+        for late in np.linspace(0.0, 0.5, 26)
+    )
+    assert worst == pytest.approx(1.6, rel=2e-3)
+    assert worst <= 1.6
+    region = pid_region(plant)
+    assert region.is_stable_in(tuned.kp, tuned.ki, (0.5, 1.0), (0.0, 0.5), max_sensitivity=1.6) is True
+    assert region.is_stable_in(tuned.kp, 1.01 * tuned.ki, (0.5, 1.0), (0.0, 0.5), max_sensitivity=1.6) is False
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bound_for_all_plants_of_intervals_against_a_grid(seed):
+    """The proof for the sector of all plants agrees with the largest sensitivity on a fine grid of plants."""
+    rng = np.random.default_rng(seed)
+    plant = transfer_function([1.0], [1.0, rng.uniform(0.3, 3.0), rng.uniform(0.5, 2.0)], rng.uniform(0.1, 1.0))
+    region = pid_region(plant)
+    cell = region.stable_cells[0]
+    kp, ki, gain, delay = 0.4 * cell.kp, 0.4 * cell.ki, (0.8, rng.uniform(0.9, 1.4)), (0.0, rng.uniform(0.0, 0.4))
+    s = 1j * np.geomspace(1e-3, 60.0, 4000)
+    response = plant(s) * (kp + ki / s)
+    worst = max(
+        1.0 / float(np.abs(1.0 + factor * response * np.exp(-s * late)).min())
+        for factor in np.linspace(*gain, 21)
+        for late in np.linspace(*delay, 21)
+    )
+    stable = region.is_stable_in(kp, ki, gain, delay)
+    assert region.is_stable_in(kp, ki, gain, delay, max_sensitivity=1.02 * worst) is stable
+    assert region.is_stable_in(kp, ki, gain, delay, max_sensitivity=max(1.0001, 0.999 * worst)) is False
+
+
 def test_figure_of_a_region():
     region = pid_region(LAG)
     figure = region.plot({"SIMC": (0.5, 0.5)})
