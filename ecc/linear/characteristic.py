@@ -46,6 +46,7 @@ Rational = dict[float, Any]
 
 _EPS = float(np.finfo(np.float64).eps)
 _CHUNK = 1 << 21  # exponentials in memory at the same time
+_SCALES = 30  # radii of circles around 0, each a quarter of the one before, in which roots are counted
 
 
 def product(a: Complex, b: Complex) -> Complex:
@@ -246,18 +247,50 @@ class Characteristic:
 
     @cached_property
     def unit(self) -> float:
-        """The scale of distances between roots: 1/longest delay, or the size of the matrices without delays."""
+        """The scale of distances between large roots: 1/longest delay, or the size of the matrices without delays."""
         if self.longest > 0.0:
             return 1.0 / self.longest
         return self.bound(0.0) if not self.sampled and np.any(self.constant) else 1.0
 
-    def near(self, s: Complex, tolerance: float) -> Real:
-        """Return a distance from s that is a share of the distances between roots, and more than the rounding of s.
+    @cached_property
+    def _smallest(self) -> tuple[float, float]:
+        """The scale of distances between the roots closest to 0, at most `unit`, and the rounding of these roots.
 
-        Roots due to long delays lie 1/(longest delay) apart at any |s|, so that |s| itself is not a scale.
+        Delays may be short against the time constants, or time constants may differ by many orders of magnitude. Roots
+        in circles around 0 are counted; the scale is the radius at which their number first rises above the number of
+        roots that rounding cannot distinguish from 0.
         """
-        size = np.abs(s)
-        return np.asarray(tolerance * (self.unit + np.minimum(size, self.unit)) + 64.0 * _EPS * size)
+        radii = self.unit * 4.0 ** -np.arange(_SCALES)
+        s = np.multiply.outer(radii, np.exp(1j * pi * (np.arange(8) + 0.5) / 8)).ravel()
+        value, slope = self.evaluate(s)
+        minors = inverse(value)
+        error = self.rounding(-self.unit, s)[0]
+        with np.errstate(all="ignore"):
+            number = (s * np.einsum("pij,pji->p", minors, slope)).real.reshape(_SCALES, -1).mean(axis=1)
+            doubt = np.einsum("pij,pji->p", np.abs(minors), error).reshape(_SCALES, -1).max(axis=1)
+        known = np.flatnonzero((doubt < 0.1) & np.isfinite(number))
+        if not len(known):
+            return self.unit, 0.0
+        rises = known[number[known] > number[known[-1]] + 0.5]
+        if not len(rises) or rises[-1] == 0:
+            return self.unit, 0.0
+        return float(radii[rises[-1]]), float(radii[rises[-1]] * doubt[rises[-1]])
+
+    @property
+    def resolution(self) -> float:
+        """The scale of distances between the roots closest to 0: `unit`, or less if delays are short."""
+        return self._smallest[0]
+
+    def spacing(self, s: Complex) -> Real:
+        """Return the scale of the distances between roots near s: |s| itself, within limits.
+
+        Roots due to long delays lie 1/(longest delay) apart at any |s|; those closest to 0 give the lower limit.
+        """
+        return np.asarray(self.resolution + np.minimum(np.abs(s), self.unit))
+
+    def near(self, s: Complex, tolerance: float) -> Real:
+        """Return a distance from s that is a share of the distances between roots, and more than the rounding of s."""
+        return np.asarray(tolerance * self.spacing(s) + 64.0 * _EPS * np.abs(s) + self._smallest[1])
 
     @cached_property
     def _table(self) -> Real:
@@ -368,6 +401,12 @@ class Characteristic:
             return 0.0
         best = inf
         v = np.ones(self.size)
+        if self.size > 1:  # the iteration below needs too many steps if one entry outweighs the others by far
+            values, vectors = np.linalg.eig(gain)
+            leading = np.abs(vectors[:, np.abs(values).argmax()])
+            margin = leading - e @ leading
+            if np.all(margin > 0.0):
+                best = float((a @ leading / margin).max())
         for _ in range(30 if self.size > 1 else 1):
             margin = v - e @ v
             before = best

@@ -59,7 +59,7 @@ def newton(ch: Characteristic, starts: Complex, removable: Sequence[float] = ())
         size = np.abs(step)
         with np.errstate(all="ignore"):
             step *= np.minimum(1.0, (4.0 * ch.unit + 0.5 * np.abs(s)) / size)
-        ends = (size <= 1e-15 * (np.abs(s) + ch.unit)) | ((size <= ch.near(s, 1e-11)) & (size >= 0.25 * last))
+        ends = (size <= 1e-15 * (np.abs(s) + ch.spacing(s))) | ((size <= ch.near(s, 1e-11)) & (size >= 0.25 * last))
         done.append(np.where(np.isfinite(step[ends]), s[ends] - step[ends], s[ends]))
         goes = ~ends & np.isfinite(step) & (s.real > lowest)
         s, last = s[goes] - step[goes], size[goes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import exp, isfinite, pi
+from math import exp, inf, isfinite, pi
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ __all__ = ["companion", "noise", "rightmost", "starts"]
 NDArrayInt = NDArray[np.int64]
 
 _CLOSE = (1e-8, 1e-3)
-"""Distances, in units of ch.unit, from the k-th root to the line right of it; the second if the first is too costly."""
+"""Relative distances, see `Characteristic.spacing`, from the k-th root to the line right of it; the second if the first
+is too costly."""
 _CONTINUUM = 1 << 12  # frequencies at which the continuum of roots due to long delays is sampled first
 _CONTINUUM_ENTRIES = 1 << 16  # matrix entries at these frequencies
 _EPS = float(np.finfo(np.float64).eps)
@@ -62,18 +63,18 @@ def _from_line(count: Count, ch: Characteristic) -> Complex:
 class _KnownRoots:
     """Roots known so far, with multiplicities if the counts require them, without the removable ones.
 
-    Floating point displaces roots in a disk about a removable root of multiplicity m by more than 1e-9 of its radius.
-    Those come from the exact determinant, divided by the m-th power, if this is known.
+    Floating point does not find roots in a disk about a removable root, or displaces them by more than 1e-9 of its
+    radius. Those come from the exact determinant, divided by the m-th power, if this is known.
     """
 
     def __init__(self, ch: Characteristic, removable: Sequence[float] = ()) -> None:
         self.ch = ch
         self.removable = Counter(removable)
         self.disks = {
-            root: max(noise(ch.unit, root, m), (_EPS / 1e-9) ** (1.0 / m) * (ch.unit + abs(root)) if m > 1 else 0.0)
+            root: max(noise(ch.resolution, root, m), (_EPS / 1e-9) ** (1.0 / m) * (ch.resolution + abs(root)) * (m > 1))
             for root, m in self.removable.items()
         }
-        near = [self._near(root) for root, m in self.removable.items() if m > 1]
+        near = [self._near(root) for root in self.removable]
         self.roots: Complex = distinct(ch, np.concatenate([np.zeros(0, complex), *near]))
         self.weights: NDArrayInt = pair_weights(ch, self.roots)
         self.merged = False
@@ -147,10 +148,18 @@ class _KnownRoots:
         self.roots, self.weights, self.merged = roots[order], multiplicities[order], True
         return exact
 
-    def kth(self, k: int) -> float | None:
-        """Return the real part of the k-th root from the right, None if fewer are known."""
+    def kth(self, k: int) -> tuple[float, float] | None:
+        """Return the real part of the k-th root from the right and the scale of distances there, None if unknown."""
         reached = np.cumsum(self.weights)
-        return float(self.roots[np.searchsorted(reached, k)].real) if len(reached) and reached[-1] >= k else None
+        if not len(reached) or reached[-1] < k:
+            return None
+        at = np.searchsorted(reached, k)
+        return float(self.roots[at].real), float(self.ch.spacing(self.roots)[at])
+
+    @property
+    def has_multiple(self) -> bool:
+        """True if a root is known to be multiple."""
+        return bool(np.any(self.weights > pair_weights(self.ch, self.roots)))
 
     def right_of(self, sigma: float) -> int:
         return int(self.weights[self.roots.real > sigma].sum())
@@ -178,25 +187,26 @@ def rightmost(
         k = min(k, int(longest_sum(ch)))
     elif ch.longest == 0.0:
         k = min(k, ch.size)
-    lowest, drop = float("inf"), 0.5 * ch.unit
+    lowest, too_low, drop = inf, -inf, 0.5 * ch.unit
     floor, *floors = floors
     close, *closes = _CLOSE
     for _ in range(200):
         kth = known.kth(k)
         if kth is not None:
-            sigma, enough = max(kth + close * ch.unit, floor), True
+            shift = close * kth[1]
+            sigma, enough = max(kth[0] + shift, floor), True
         else:
             first = next(pending, None)
             if first is not None and known.add(first):
                 continue
             base = min(lowest, float(known.roots[-1].real) if len(known.roots) else 0.0)
-            sigma, enough = max(base - drop, floor), False
-            drop *= 2.0
+            sigma, enough = max(base - min(drop, 0.5 * (base - too_low)), floor), False
+            drop, shift = 2.0 * drop, 3e-3 * ch.unit
         count = known.count(sigma)
         tries = 0
         while count.number is None and not count.exhausted and tries < 8:
             tries += 1
-            sigma += (0.37 * close if enough else 1e-3) * tries * ch.unit
+            sigma += 0.37 * tries * shift
             count = known.count(sigma)
         if count.number is None:
             if ch.sampled and ch.size * ch.longest <= _SHORT:  # deep among other roots, or between two that almost tie
@@ -209,11 +219,13 @@ def rightmost(
             exact = known.resolve(sigma)
             kth = known.kth(k)
             if exact is not None:
-                sigma = sigma if kth is None else max(kth + close * ch.unit, floor)
+                sigma = sigma if kth is None else max(kth[0] + close * kth[1], floor)
                 count = known.without(replace(count, number=exact.count(sigma)[0], sigma=sigma))
             if count.number is None:
                 if floors and sigma <= floor + 0.1 * (floors[0] - floor):
                     floor, *floors = floors
+                elif not enough and base - sigma > 1e-2 * ch.unit:  # too many roots lie right of this line
+                    too_low = sigma
                 elif closes:
                     close, *closes = closes
                 elif floors:
@@ -247,10 +259,12 @@ def _complete(ch: Characteristic, known: _KnownRoots, count: Count, pending: Ite
             if known.add(starts):
                 return
     if known.merge():
+        if known.has_multiple:
+            known.resolve(count.sigma)
         return
     low, high = count.sigma, max(ch.bound(count.sigma), count.sigma + ch.unit) if not ch.sampled else _top(ch)
     missing = (count.number or 0) - known.right_of(low)
-    while missing > 0 and high - low > 1e-12 * (abs(low) + ch.unit):
+    while missing > 0 and high - low > 1e-12 * (abs(low) + ch.resolution):
         middle = 0.5 * (low + high)
         between = known.count(middle)
         if known.add(_from_line(between, ch)):

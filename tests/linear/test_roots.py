@@ -398,3 +398,43 @@ def test_roots_within_a_disk_are_refused_by_name():
     average = distributed_delay(1.0).feedback(1.0).system
     with pytest.raises(ValueError, match="the disk must not contain artificial roots, got .* inside it"):
         average.roots_within(0.0, 0.5)
+
+
+@pytest.mark.parametrize("delay", [1e-12, 1e-9, 1e-6])
+def test_roots_with_delays_far_below_the_time_constants(delay):
+    """Once, roots closer than 1e-8 of 1/delay were taken for one root."""
+    found = quasi_polynomial({0.0: [1.0, 5.0, 6.0], delay: [0.01]}).roots(2)
+    np.testing.assert_allclose(found, np.roots([1.0, 5.0, 6.01])[::-1], rtol=10.0 * delay + 1e-13)
+
+
+def test_slow_oscillation_with_a_short_delay():
+    """s^2 + 1 - 1e-12 exp(-1e-9 s): to first order the pair lies at j - 1e-21/2."""
+    found = quasi_polynomial({0.0: [1.0, 0.0, 1.0], 1e-9: [-1e-12]}).roots(2)
+    np.testing.assert_allclose(found.imag, [1.0, -1.0], rtol=1e-11)
+    np.testing.assert_allclose(found.real, -5e-22, rtol=1e-3)
+
+
+def test_roots_of_a_short_delay_beyond_those_of_the_time_constants():
+    """The third root is due to the delay: exp(y) = 100 (y^2/d^2 - 5 y/d + 6) with s = -y/d."""
+    root = quasi_polynomial({0.0: [1.0, 5.0, 6.0], 1e-9: [0.01]}).roots(3)[2]
+    value = root**2 + 5.0 * root + 6.0 + 0.01 * np.exp(-root * 1e-9)
+    assert abs(value) < 1e-12 * abs(root) ** 2
+    assert root.real == pytest.approx(-5.403e10, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_time_constants_over_ten_decades(seed):
+    """The weakly delayed term hardly moves the roots of the polynomial, which are well separated."""
+    rng = np.random.default_rng(seed)
+    poles: list[complex] = []
+    while len(poles) < 4:
+        size = 10.0 ** rng.uniform(-8.0, 2.0)
+        turn = size * rng.uniform(0.1, 10.0) * 1j
+        new = [-size + turn, -size - turn] if len(poles) < 3 and rng.random() < 0.4 else [complex(-size)]
+        if all(abs(a - b) > 0.3 * abs(a) for a in new for b in poles):
+            poles += new
+    polynomial = np.poly(poles).real
+    delayed = quasi_polynomial({0.0: polynomial.tolist(), 10.0 ** rng.uniform(-9.0, -3.0): [1e-12 * polynomial[-1]]})
+    found = delayed.roots(4)
+    for root in poles:
+        assert np.min(np.abs(found - root)) < 1e-9 * abs(root)
