@@ -81,12 +81,13 @@ class Affine:
     """A family with matrices `base + g rise`, up to errors of the entries of `noise` at the gain `gain`.
 
     `counter` counts the unstable roots of members whose determinants have artificial roots, which it leaves out; None:
-    there are none.
+    there are none. The artificial root 0 occurs `zeros` times.
     """
 
     def __init__(self, base: Terms, rise: Terms, noise: tuple[Real, Real], gain: float) -> None:
         self.base, self.rise, self.noise, self.gain = base, rise, noise, gain
         self.counter: Callable[[float], int] | None = None
+        self.zeros = 0
 
     @staticmethod
     def detect(members: Sequence[Terms], gain: float) -> Affine | None:
@@ -179,13 +180,13 @@ class Affine:
     def pair(self, gain: float) -> AxisPair:
         """Return F0 and F1 of det P = F0 + g F1, for gains of this order of magnitude."""
         if self._sums is None:
-            return Pair(self.base, self.member(gain), gain)
-        return SumPair(*self._sums, self.base.sampled, self.base.constant.shape[1], gain)
+            return Pair(self.base, self.member(gain), gain, zeros=self.zeros)
+        return SumPair(*self._sums, self.base.sampled, self.base.constant.shape[1], gain, self.zeros)
 
     @property
     def is_exact(self) -> bool:
-        """True if the list of crossings is proven: artificial roots at 0 hide those at the frequency 0."""
-        return self._sums is not None and self.counter is None
+        """True if the list of crossings is proven."""
+        return self._sums is not None
 
     @cached_property
     def finds_all(self) -> bool:

@@ -67,6 +67,8 @@ class BorderedPair:
 
     sampled = False
     slowest = inf  # Not known without the coefficients of the determinants
+    zeros = 0  # no artificial roots
+    clear_to = 0.0
 
     def __init__(self, system: Bordered, span: float) -> None:
         self.system, self.span = system, span
@@ -104,6 +106,11 @@ class BorderedPair:
     def on_grid(self, start: float, step: float, count: int) -> tuple[Complex, ...]:
         """Return the same on a uniform grid."""
         return self.at(start + step * np.arange(float(count)))
+
+    def without_zeros(self) -> tuple[complex, ...]:
+        """Return F0, F0', F1, F1' at w = 0, and bounds on the errors of F0 and F1."""
+        at_zero = np.zeros(1)
+        return tuple(complex(x[0]) for f in (self.at, self.noises) for x in f(at_zero))
 
     def noises(self, omega: Real) -> tuple[Real, Real]:
         """Return bounds on the errors of F0 and F1 in floating point."""

@@ -14,7 +14,7 @@ import numpy as np
 from ecc.linear.bordered import Bordered, Entries, partition
 from ecc.linear.bordered_family import BorderedPair
 from ecc.linear.characteristic import Complex, Real
-from ecc.linear.imaginary_axis import Crossing
+from ecc.linear.imaginary_axis import Crossing, trusted
 
 __all__ = ["BorderedLoop", "bordered_loop"]
 
@@ -48,10 +48,7 @@ class BorderedLoop(BorderedPair):
         while first < len(low) and low[first] <= high[first - 1]:
             first += 1
         if len(low):
-            below = 0.5 * low[:1]
-            f0, _, f1, _ = self.at(below)
-            noise0, noise1 = self.noises(below)
-            if abs((f0 * np.conj(f1)).imag[0]) <= (noise0 * np.abs(f1) + noise1 * np.abs(f0))[0]:
+            if not trusted(self, 0.5 * low[:1])[0]:
                 low, high = low[first:], high[first:]
         return super().doubtful_crossings(low, high)
 

@@ -283,7 +283,7 @@ def certify_block(
         if count.number is not None:
             return _certificate(count, count.number, count.number)
         spent += count.spent
-    step = _STEP * 10.0 * ch.unit
+    step = _STEP * 10.0 * ch.resolution
     right_count, left_count = (_proven(ch, line + side * step, None, effort) for side in (1.0, -1.0))
     lower = max(lower, right_count.number or 0)
     spent += right_count.spent + left_count.spent

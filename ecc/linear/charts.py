@@ -275,7 +275,7 @@ def _checked(member: Any, line: float) -> DelaySystem:
     system = member.system if isinstance(member, DelayModel) else member
     if not isinstance(system, DelaySystem):
         raise TypeError(f"family must return a DelaySystem or a DelayModel, got {type(member).__name__}")
-    near = [root for root in system._removable if abs(root - line) < 1e-6 * system.characteristic_matrix.unit]
+    near = [root for root in system._removable if abs(root - line) < 1e-6 * system.characteristic_matrix.resolution]
     if near:
         raise ValueError(
             f"line must differ from the artificial roots of distributed delays by more than 1e-6 of their distances, "

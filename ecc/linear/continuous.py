@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from typing import Any
 
@@ -18,7 +18,7 @@ from ecc._support.display import quantity_text
 from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.bordered import Entries, strong_groups
 from ecc.linear.certificate import Certificate, certify_blocks
-from ecc.linear.characteristic import Complex, Rational, Real, Terms, identity, rounded
+from ecc.linear.characteristic import Characteristic, Complex, Rational, Real, Terms, identity, rounded
 from ecc.linear.exact_pair import MAX_STATES
 from ecc.linear.loops import ClosedLoop
 from ecc.linear.neutral import largest_radius
@@ -36,6 +36,19 @@ _FLOORS = (
     1e-2,
     1e-1,
 )  # in 1/(longest delay): distances from the essential abscissa, right of which roots are sought
+
+
+def _around_zero(blocks: Sequence[tuple[Characteristic, int]], radius: float) -> tuple[int, int, int] | None:
+    """Return `QuasiPolynomial.around_zero` of the product of determinants, None if one is not decided."""
+    total = np.zeros(3, int)
+    for ch, multiplicity in blocks:
+        exact = QuasiPolynomial.of(ch)
+        numbers = None if exact is None else exact.around_zero(radius)
+        if numbers is None:
+            return None
+        total += multiplicity * np.array(numbers)
+    at_zero, right, near = total.tolist()
+    return at_zero, right, near
 
 
 @check_arguments
@@ -259,7 +272,7 @@ class DelaySystem(ClosedLoop):
 
     def _near_removable(self, points: Complex) -> list[tuple[int, ...]]:
         """Return the indices of points at which the division by the removable factors loses digits."""
-        unit = self.characteristic_matrix.unit
+        unit = self.characteristic_matrix.resolution
         near = np.zeros(points.shape, bool)
         for root, multiplicity in Counter(self._removable).items():
             near |= np.abs(points - root) < min(0.5 * unit, 1e3 * noise(unit, root, multiplicity))
@@ -267,7 +280,7 @@ class DelaySystem(ClosedLoop):
 
     def _circle(self, center: complex) -> Complex:
         """Return points on a circle around a point, with removable roots far from the circle."""
-        radii = self.characteristic_matrix.unit * np.array([1.0, 1.4, 1.8, 2.2])
+        radii = self.characteristic_matrix.resolution * np.array([1.0, 1.4, 1.8, 2.2])
         gaps = [min(abs(abs(center - root) - radius) for root in self._removable) for radius in radii]
         turn = np.exp(2j * np.pi * (np.arange(_CIRCLE) + 0.5) / _CIRCLE)
         return np.asarray(center + radii[int(np.argmax(gaps))] * turn)
@@ -356,12 +369,13 @@ class DelaySystem(ClosedLoop):
             lambda at: certify_blocks(blocks, at, effort, is_multiple),
             self._removable,
             line,
-            self.characteristic_matrix.unit,
+            self.characteristic_matrix.resolution,
+            partial(_around_zero, blocks),
         )
 
     @cached_property
     def _decision(self) -> tuple[str, str]:
-        if not self._removable or self._removable[-1] < -0.01 * self.characteristic_matrix.unit:
+        if not self._removable or self._removable[-1] < -0.01 * self.characteristic_matrix.resolution:
             return super()._decision
         if not all(part.characteristic_matrix.strong(0.0).holds for part, _ in self.blocks):
             return super()._decision
@@ -370,7 +384,7 @@ class DelaySystem(ClosedLoop):
 
     @cached_property
     def _counted(self) -> tuple[int, bool]:
-        if not self._removable or self._removable[-1] < -0.01 * self.characteristic_matrix.unit:
+        if not self._removable or self._removable[-1] < -0.01 * self.characteristic_matrix.resolution:
             return super()._counted
         proof = self.certify()
         if proof.stable is None:
@@ -433,10 +447,11 @@ class DelaySystem(ClosedLoop):
         -----
         Simple roots are accurate to rounding, about 1e-14 |s|. Cost: an eigenproblem of size 100 or less, and a count.
 
-        All roots that lie right of the last one returned by more than 1e-8/(longest delay) are in the list. If that
-        takes too many pieces of a contour, for example for delays of very different length, this holds for
-        1e-3/(longest delay). For a neutral system roots are sought right of its essential abscissa by 1e-3/(longest
-        delay); if that takes too many pieces, by 1e-2 or 1e-1 of it.
+        All roots that lie right of the last one returned by more than 1e-8 of the distances between roots are in the
+        list. These are the modulus of the root, at most 1/(longest delay), and at least the modulus of the smallest
+        root except 0. If that takes too many pieces of a contour, for example for delays of very different length, this
+        holds for 1e-3 of the distances. For a neutral system roots are sought right of its essential abscissa by
+        1e-3/(longest delay); if that takes too many pieces, by 1e-2 or 1e-1 of it.
 
         Examples
         --------

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from math import ceil, comb, perm, sqrt
+from math import ceil, comb, factorial, perm, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,6 +166,41 @@ class AxisSum:
             at_end = np.abs(terms @ self.theta**order) + (fixed + rising * high) * every[order]
             out.append(np.minimum(every[order], at_end + length * out[-1]))
         return np.array(out[::-1])
+
+    def series(self, number: int) -> list[Any]:
+        """Return the first coefficients of Taylor's series in s at 0, in rational numbers.
+
+        Parameters
+        ----------
+        number : int
+            Number of coefficients.
+        """
+        from flint import fmpq, fmpq_poly
+
+        total = fmpq_poly()
+        for theta, p in self.terms.items():
+            factors = [fmpq(1)]
+            for k in range(1, number):
+                factors.append(factors[-1] * -theta / k)
+            total += p * fmpq_poly(factors)
+        return [total[k] for k in range(number)]
+
+    def remainder(self, number: int, omega: float) -> float:
+        """Return a bound on the modulus of Taylor's series after its first terms, for |s| up to a frequency.
+
+        Parameters
+        ----------
+        number : int
+            Number of terms that are left out, at least that of the powers of s.
+        omega : float
+            Frequency, rad/s.
+        """
+        j = np.arange(len(self.c))[:, None]
+        turn = self.theta * omega
+        factorials = np.array([[float(factorial(number - k))] for k in range(len(self.c))])
+        return float((np.abs(self.c) * omega**j * turn ** (number - j) / factorials * np.exp(turn)).sum()) * (
+            1.0 + 1e-9
+        )
 
     @property
     def rounding(self) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from ecc._support.display import Displayed, Rows, frequency_text
 from ecc.errors import ConvergenceError
 from ecc.linear.bordered_loop import BorderedLoop
 from ecc.linear.characteristic import Complex, Real
-from ecc.linear.imaginary_axis import Pair
+from ecc.linear.imaginary_axis import Pair, ratio
 from ecc.linear.systems import LinearSystem
 
 if TYPE_CHECKING:
@@ -216,16 +216,17 @@ def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyRe
         `opened` is missing, or omega is not one-dimensional or not finite.
     """
     opened = system._opened()
-    pair = Pair(opened.terms(), system.terms(), 1.0, system._leading_determinant / opened._leading_determinant)
+    weight = system._leading_determinant / opened._leading_determinant
+    pair = Pair(opened.terms(), system.terms(), 1.0, weight, system._removable.count(0.0))
     if omega is not None:
         points = np.asarray(omega, dtype=np.float64)
         if points.ndim != 1 or not np.all(np.isfinite(points)):
             raise ValueError(f"omega must be one-dimensional and finite, got shape {points.shape}")
-        return FrequencyResponse(points, _response(pair, points), *system.sampling)
+        return FrequencyResponse(points, ratio(pair, points), *system.sampling)
     top = settled_beyond(pair, 0.01)
     points = np.geomspace(1e-4 * min(top, 1.0 / pair.band if pair.band else top), top, 300)
     points[-1] = top
-    response = _response(pair, points)
+    response = ratio(pair, points)
     for _ in range(10):
         if len(points) > 20_000:
             break
@@ -237,11 +238,5 @@ def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyRe
             break
         new = 0.5 * (points[1:] + points[:-1])[far]
         at = np.flatnonzero(far) + 1
-        points, response = np.insert(points, at, new), np.insert(response, at, _response(pair, new))
+        points, response = np.insert(points, at, new), np.insert(response, at, ratio(pair, new))
     return FrequencyResponse(points, response, *system.sampling)
-
-
-def _response(pair: Pair, omega: Real) -> Complex:
-    f0, _, f1, _ = pair.at(omega)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(f1 / f0)

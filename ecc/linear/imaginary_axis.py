@@ -26,6 +26,7 @@ from ecc.linear.characteristic import (
     determinant,
     evaluate_all,
     evaluate_grid,
+    fraction,
     longest_sum,
 )
 from ecc.linear.exact_pair import AxisSum, Bounded, Zero, bits, phase, resolve
@@ -43,15 +44,21 @@ __all__ = [
     "isolate",
     "joined_zeros",
     "pieces_to",
+    "ratio",
     "refine",
+    "trusted",
 ]
 
 _OVERSAMPLING = 0.5  # rad of the fastest oscillation in a piece of the first mesh
 MAX_NODES = 1 << 18
 # Speed of a root that crosses, relative to frequency and gain: rounding may decide the direction of slower roots.
 _MIN_SPEED = 1e-7
+_SERIES = 16  # further terms of Taylor's series at 0
+_SCALES = 60  # halvings of the range of frequencies in which it is tried
+_CIRCLE = 64  # points on a circle around 0
 _MAX_HALVINGS = 200.0  # Of the first piece, down to the lowest frequency of the first mesh
 _ROUNDING = 1e-12  # relative to the terms of a real function: smaller values may be rounding errors
+_NEAR_ZERO = 1e-6  # relative distance from a zero of F1 at which rounding may create a zero of Im(F0 conj F1)
 _MAX_EXCHANGED = 2  # maximum number of differing rows or columns for which the difference is computed row by row
 
 
@@ -69,15 +76,17 @@ class Crossing(NamedTuple):
 class Pair:
     """det P of two systems on the axis: F0 of `low`, F1 = (weight * det of `high` - F0)/span, with derivatives in w.
 
+    Both have the root 0 `zeros` times without being roots of the model (`ecc.linear.removable`).
+
     If the systems differ in few rows or columns, the difference of the determinants is a sum of determinants of P0 with
     a row (column) replaced by that of the difference of the matrices, so that nothing cancels if it is small.
     """
 
     slowest = inf  # Not known without the coefficients of the determinants
 
-    def __init__(self, low: Terms, high: Terms, span: float, weight: float = 1.0) -> None:
+    def __init__(self, low: Terms, high: Terms, span: float, weight: float = 1.0, zeros: int = 0) -> None:
         self.low, self.high = align(low, high)
-        self.span, self.weight = span, weight
+        self.span, self.weight, self.zeros = span, weight, zeros
         self.sampled, self.order = low.sampled, self.low.size
         slopes = [np.zeros_like(ch.constant) if ch.slope is None else ch.slope for ch in (self.low, self.high)]
         constant, slope = self.high.constant - self.low.constant, slopes[1] - slopes[0]
@@ -134,23 +143,31 @@ class Pair:
         """Return the same on a uniform grid, faster."""
         return self._functions(*evaluate_grid(self._evaluated, 0.0, start, step, count))
 
-    def trusted(self, omega: Real) -> NDArray[np.bool_]:
-        """Return whether Im(F0 conj F1) exceeds the rounding errors of both determinants."""
+    def without_zeros(self) -> tuple[complex, ...]:
+        """Return F0, F0', F1, F1' at w = 0 after division by (j w)^zeros, and bounds on the errors of F0 and F1.
+
+        The coefficients of Taylor's series are means over a circle.
+        """
+        radius = min(self.low.resolution, self.high.resolution)
+        turn = np.exp(2j * pi * (np.arange(_CIRCLE) + 0.5) / _CIRCLE)
+        f0, _, f1, _ = self._functions(*evaluate_all(self._evaluated, radius * turn))
+        parts = [(f * turn**-k).mean() / radius**k for f in (f0, f1) for k in (self.zeros, self.zeros + 1)]
+        noise = [1e-14 * self.low.size * np.abs(f).max() / radius**self.zeros for f in (f0, f1)]
+        return parts[0], 1j * parts[1], parts[2], 1j * parts[3], *noise
+
+    def noises(self, omega: Real) -> tuple[Real, Real]:
+        """Return the rounding errors of F0 and F1, to first order."""
         s = 1j * omega
         (low, _), (other, _) = evaluate_all(self._evaluated, s)
         errors = [ch.rounding(0.0, s)[0] for ch in self._evaluated]
-        f0, error = determinant(low), _rounding(low, errors[0])
+        error = _rounding(low, errors[0])
         if self.exchanges:
             mixed = zip(self._exchange(low, other), self._exchange(*errors), strict=True)
-            parts = [(determinant(value), _rounding(value, spread)) for value, spread in mixed]
-            excess = self.weight - 1.0
-            f1 = self.weight * sum(value for value, _ in parts) + excess * f0
-            change = self.weight * sum(spread for _, spread in parts) + abs(excess) * error
+            parts = [_rounding(value, spread) for value, spread in mixed]
+            change = abs(self.weight) * sum(parts) + abs(self.weight - 1.0) * error
         else:
-            f1 = self.weight * determinant(other) - f0
-            change = self.weight * _rounding(other, errors[1]) + error
-        noise = error * np.abs(f1) + change * np.abs(f0)
-        return np.asarray(np.abs((f0 * np.conj(f1)).imag) > noise)
+            change = abs(self.weight) * _rounding(other, errors[1]) + error
+        return error, change / self.span
 
 
 def determinants(value: Complex, slope: Complex) -> tuple[Complex, Complex]:
@@ -164,10 +181,53 @@ def _rounding(value: Complex, error: Real) -> Real:
 
 
 class SumPair:
-    """F0 and F1 as sums of exponentials, with derivatives in w; `span` is the order of magnitude of gains."""
+    """F0 and F1 as sums of exponentials, with derivatives in w; `span` is the order of magnitude of gains.
 
-    def __init__(self, f0: AxisSum, f1: AxisSum, sampled: bool, order: int, span: float = 1.0) -> None:
-        self.f0, self.f1, self.sampled, self.order, self.span = f0, f1, sampled, order, span
+    `zeros` is as in `Pair`.
+    """
+
+    def __init__(self, f0: AxisSum, f1: AxisSum, sampled: bool, order: int, span: float = 1.0, zeros: int = 0) -> None:
+        self.f0, self.f1, self.sampled, self.order, self.span, self.zeros = f0, f1, sampled, order, span, zeros
+
+    def without_zeros(self) -> tuple[complex, ...]:
+        """Return F0, F0', F1, F1' at w = 0 after division by (j w)^zeros, and bounds on the errors of F0 and F1."""
+        out, noises = list[complex](), list[complex]()
+        for f in (self.f0, self.f1):
+            value, slope = (float(fraction(x)) for x in f.series(self.zeros + 2)[self.zeros :])
+            out += [value, 1j * slope]
+            noises.append(1e-15 * float(np.abs(f.c).sum() * max(1.0, self.band) ** self.zeros))
+        return *out, *noises
+
+    @cached_property
+    def clear_to(self) -> float:
+        """A frequency below which Im(F0 conj F1) has no zero, by Taylor's series without the artificial roots at 0.
+
+        Next to these roots both functions are so small that rounding hides the zeros of the other factors. Divided by
+        (j w)^zeros they are a(w^2) + j w b(w^2), and the function is w times (b0 a1 - a0 b1), whose constant term
+        outweighs the others up to this frequency. 0 without artificial roots, or if the constant term vanishes.
+        """
+        if not self.zeros or self.band == 0.0:
+            return 0.0
+        from flint import fmpq_poly
+
+        number = self.zeros + max(len(self.f0.c), len(self.f1.c)) + _SERIES
+        parts, sizes = [], []
+        for f in (self.f0, self.f1):
+            g = f.series(number)[self.zeros :]
+            parts.append([fmpq_poly([(-1) ** i * x for i, x in enumerate(g[first::2])]) for first in (0, 1)])
+            sizes.append(np.array([abs(float(fraction(x))) for x in g]))
+        (a0, b0), (a1, b1) = parts
+        h = [abs(float(fraction(x))) for x in (b0 * a1 - a0 * b1).coeffs()] or [0.0]
+        omega = 1.0 / self.band
+        for _ in range(_SCALES if h[0] > 0.0 else 0):
+            power = omega ** np.arange(number)
+            rest = [f.remainder(number, omega) / omega**self.zeros for f in (self.f0, self.f1)]
+            size = [float(part @ power[: len(part)]) + r for part, r in zip(sizes, rest, strict=True)]
+            others = sum(x * omega ** (2 * k) for k, x in enumerate(h[1:], 1))
+            if h[0] > 1.001 * (others + (rest[0] * size[1] + rest[1] * size[0]) / omega):
+                return omega
+            omega *= 0.5
+        return 0.0
 
     @property
     def band(self) -> float:
@@ -210,7 +270,11 @@ class ProvenPair(Protocol):
     sampled: bool
     order: int
     span: float
+    zeros: int
 
+    def without_zeros(self) -> tuple[complex, ...]: ...
+    @property
+    def clear_to(self) -> float: ...
     @property
     def slowest(self) -> float: ...
     @property
@@ -226,15 +290,36 @@ Real3 = tuple[Real, Real, Real]
 AxisPair = Pair | ProvenPair
 
 
+def ratio(pair: AxisPair, omega: Real) -> Complex:
+    """Return F1/F0 at frequencies; infinite or not a number at zeros of F0."""
+    f0, _, f1, _ = pair.at(omega)
+    if pair.zeros and np.any(omega == 0.0):
+        at_zero = pair.without_zeros()
+        f0[omega == 0.0], f1[omega == 0.0] = at_zero[0], at_zero[2]
+    with np.errstate(all="ignore"):
+        return np.asarray(f1 / f0)
+
+
+def trusted(pair: AxisPair, omega: Real) -> NDArray[np.bool_]:
+    """Return whether Im(F0 conj F1) exceeds the rounding errors of both functions."""
+    f0, _, f1, _ = pair.at(omega)
+    noise0, noise1 = pair.noises(omega)
+    return np.asarray(np.abs((f0 * np.conj(f1)).imag) > noise0 * np.abs(f1) + noise1 * np.abs(f0))
+
+
 def pieces_to(band: float, top: float) -> int:
     """Return the pieces of the first mesh up to a frequency for this longest delay of the determinants."""
     return ceil(band * top / _OVERSAMPLING) + 16
 
 
 def isolate(
-    pair: AxisPair, form: Callable[..., Real3], top: float, errors: Callable[[Real, Real], Real3] | None = None
+    pair: AxisPair,
+    form: Callable[..., Real3],
+    top: float,
+    errors: Callable[[Real, Real], Real3] | None = None,
+    start: float = 0.0,
 ) -> tuple[Real, ...]:
-    """Return pieces of (0, top) with one zero each of a real function of the frequency, without zeros at 0 and pi.
+    """Return pieces of (start, top) with one zero each of a real function of the frequency, without zeros at 0 and pi.
 
     Parameters
     ----------
@@ -246,6 +331,8 @@ def isolate(
         Highest frequency, rad/s or rad/step.
     errors : callable, optional
         Function from the ends of pieces to proven bounds on the function, as `SumPair.errors`.
+    start : float, optional
+        Lowest frequency, rad/s or rad/step.
 
     Returns
     -------
@@ -281,6 +368,7 @@ def isolate(
     parts = [pair.on_grid(step, step, len(uniform)), pair.at(extra)]
     omega = np.concatenate([uniform, extra])
     by = np.argsort(omega)
+    by = by[max(0, int(np.searchsorted(omega[by], start, "right")) - 1) :]
     omega = omega[by]
     value, slope, size = (x[by] for x in form(*(np.concatenate(x) for x in zip(*parts, strict=True))))
     known = np.flatnonzero(np.abs(value) > _ROUNDING * size)
@@ -376,29 +464,44 @@ def _gains(pair: AxisPair, omega: Real, rises: NDArray[np.bool_] | None = None) 
         good = (np.abs(dw) < 1e-9 * omega) & (np.abs(dg) < 1e-9 * np.abs(gain))
         speed = (-1j * f1 / along).real
     gain, omega = np.where(good, gain + dg, gain), np.where(good, omega + dw, omega)
-    if not isinstance(pair, Pair):  # F0 = 0 is not a crossing at a gain > 0
-        with np.errstate(divide="ignore"):  # nor is F1 = 0 to rounding
-            min_gain = pair.noises(omega)[0] / np.abs(f1)
-    else:
+    if isinstance(pair, Pair):
         min_gain = np.full_like(gain, 1e-13 * pair.span)
+    else:
+        with np.errstate(divide="ignore"):
+            min_gain = pair.noises(omega)[0] / np.abs(f1)  # F0 = 0 is not a crossing at a gain > 0
     if rises is None:
         change = np.where(np.abs(speed) * gain / omega > _MIN_SPEED, 2.0 * np.sign(speed), 0.0)
     else:
         change = np.where(rises, -2.0, 2.0)
-    keep = np.isfinite(speed) & (gain > min_gain)
+    keep = np.isfinite(speed) & (gain > min_gain) & ~_due_to_zero(pair, omega, f1, d1)
     return gain[keep], omega[keep], change[keep].astype(int)
+
+
+def _due_to_zero(pair: AxisPair, omega: Real, f1: Complex, d1: Complex) -> NDArray[np.bool_]:
+    """Return whether Im(F0 conj F1) = 0 because F1 has a zero on the axis, at which no gain puts a root.
+
+    If the phase jumps there, the function changes its sign at the zero; if the function only touches 0, rounding puts
+    two sign changes next to the zero.
+    """
+    with np.errstate(all="ignore"):
+        step = f1 / d1
+        on_axis = np.abs(step.imag) <= _ROUNDING * omega + pair.noises(omega)[1] / np.abs(d1)
+    on_axis &= np.isfinite(step) & (np.abs(step.real) <= _NEAR_ZERO * omega)
+    between = np.where(on_axis, omega - 0.5 * step.real, omega)
+    return np.asarray(on_axis & ((np.abs(step.real) <= _ROUNDING * omega) | ~trusted(pair, between)))
 
 
 def _at_ends(pair: AxisPair) -> list[Crossing]:
     """Return crossings of a real root: s = 0, and z = -1 for a sampled system."""
     out = []
     for omega in (0.0, pi) if pair.sampled else (0.0,):
-        f0, d0, f1, d1 = (complex(x[0]) for x in pair.at(np.array([omega])))
-        if not isinstance(pair, Pair):
-            zero = [float(noise[0]) for noise in pair.noises(np.array([omega]))]
+        if omega == 0.0 and pair.zeros:
+            f0, d0, f1, d1, *zero = map(complex, pair.without_zeros())
         else:
-            zero = [1e-13 * pair.span * abs(f1), 0.0 if pair.exchanges else 1e-14 * abs(f0) / pair.span]
-        if abs(f0) <= zero[0] or abs(f1) <= zero[1]:
+            f0, d0, f1, d1, *zero = (complex(x[0]) for f in (pair.at, pair.noises) for x in f(np.array([omega])))
+        if isinstance(pair, Pair):
+            zero[0] = 1e-13 * pair.span * abs(f1)
+        if abs(f0) <= abs(zero[0]) or abs(f1) <= abs(zero[1]):
             continue
         gain = -(f0 / f1).real
         if gain > 0.0:
@@ -417,14 +520,14 @@ def boundary_crossings(pair: AxisPair, top: float) -> list[Crossing]:
     out = _at_ends(pair)
     if top > 0.0:
         if not isinstance(pair, Pair):
-            low, high, *doubtful = isolate(pair, _phase, top, pair.errors)
+            low, high, *doubtful = isolate(pair, _phase, top, pair.errors, pair.clear_to)
             rises = _phase(*pair.at(low))[0] <= 0.0
             gains, omega, change = _gains(pair, refine(pair, _phase, low, high), rises)
             out += pair.doubtful_crossings(*doubtful)
         else:
             low, high = isolate(pair, _phase, top)
             width = high - low  # near 0 and pi, at which the function vanishes, rounding creates zeros
-            real = pair.trusted(low - 0.1 * width) & pair.trusted(high + 0.1 * width)
+            real = trusted(pair, low - 0.1 * width) & trusted(pair, high + 0.1 * width)
             gains, omega, change = _gains(pair, refine(pair, _phase, low[real], high[real]))
         order = np.lexsort((gains, omega))
         gains, omega, change = gains[order], omega[order], change[order]
@@ -444,8 +547,8 @@ def resolved_crossings(bound: Bounded, low: Real, high: Real) -> list[Crossing]:
         with bits():
             f0, d0 = bound.f0.ball(zero.frequency)
             f1, d1 = bound.f1.ball(zero.frequency)
-            noise = float(bound.f0.noise(np.array([float(zero.frequency)]))[0])
-            if not (abs(f1) > 0 and abs(f0) > noise):  # F0 = 0 is not a crossing at a gain > 0
+            noises = [float(f.noise(np.array([float(zero.frequency)]))[0]) for f in (bound.f0, bound.f1)]
+            if not (abs(f0) > noises[0] and abs(f1) > noises[1]):  # F0 = 0 or F1 = 0 is not a crossing at a gain
                 continue
             gain = -(f0 * f1.conjugate()).real / (f1 * f1.conjugate()).real
             if not float(gain) > 0.0:

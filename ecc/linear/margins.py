@@ -10,6 +10,7 @@ as L (MacFarlane, Postlethwaite 1977).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, isfinite, isnan, nan, pi
 from typing import Any
 
@@ -22,13 +23,26 @@ from ecc.linear.characteristic import Complex, Real
 from ecc.linear.coupled_loops import along_loci, loops_cut
 from ecc.linear.exact_pair import MAX_STATES
 from ecc.linear.frequency_response import settled_beyond
-from ecc.linear.imaginary_axis import Crossing, Pair, Real3, boundary_crossings, isolate, refine
+from ecc.linear.imaginary_axis import (
+    MAX_NODES,
+    Crossing,
+    Pair,
+    Real3,
+    boundary_crossings,
+    isolate,
+    pieces_to,
+    ratio,
+    refine,
+)
 from ecc.linear.systems import LinearSystem
 
 __all__ = ["Margins", "margins"]
 
 _FAR = 2e4  # rad of the longest delay, up to which a first crossing is searched
 _ROUNDING = 1e-12  # |L| = 1 up to rounding
+_LEVEL = 1e-9  # relative distance below the smallest known |1 + L| at which smaller values are searched
+_EXCESSES = (0.05, 1e-3, 1e-6, 1e-9)  # distances from 1 down to which |1 + L| < 1 is searched in turn
+_MAX_LEVELS = 30
 _MAX_RANGE = 1e10  # times the frequency of |L| < 1/4, up to which a first crossing is searched without delays
 
 
@@ -50,7 +64,8 @@ class Margins(Displayed):
         Smallest additional delay of a loop that puts a root on the boundary, s (DelaySystem) or steps (SampledSystem,
         as a real number); inf without such a delay. Delays have no effect at frequency 0.
     modulus_margin : float
-        Smallest |1 + L|; for continuous systems at frequencies up to |L| = 0.05, or 1 if it is larger there.
+        Smallest |1 + L|, or of a continuous system 1 with an infinite frequency if it is larger at all finite ones
+        (coupled loops: the smallest along sampled loci).
     gain_frequency, reduction_frequency, phase_frequency, delay_frequency, modulus_frequency : float
         Frequency of each, rad/s or rad/step; nan if the margin is inf or 0 for lack of a crossing.
     coupled : int
@@ -153,7 +168,9 @@ def margins(system: LinearSystem) -> Margins:
     Notes
     -----
     All crossings are found up to a frequency above which |L| is proven to be smaller than the gain margin allows, with
-    up to 2^18 pieces of the frequency axis; so a gain margin is complete however large it is. It is infinite if no
+    up to 2^18 pieces of the frequency axis; so a gain margin is complete however large it is. The modulus margin is the
+    minimum over all frequencies to 1e-9, by a search of the frequencies at which |1 + L| has a given value; if this
+    takes more pieces, values between 0.95 and 1 may be missed. A gain margin is infinite if no
     crossing exists at frequencies at which the longest delay turns by less than 2e4 rad (without delays, below 1e10
     times the frequency of |L| < 1/4). For coupled loops crossings are found along loci sampled as in
     `characteristic_loci`, with gains up to 50 in continuous time; the gain margin of a stable loop is compared with
@@ -220,22 +237,18 @@ def _of_loop(system: LinearSystem) -> Margins | None:
     if coupled > 1:
         (above, below), (omega, response), closest = along_loci(system)
         return _of_points(system, omega, response, above, below, closest, coupled)
-    pair = Pair(opened.terms(), system.terms(), 1.0, system._leading_determinant / opened._leading_determinant)
+    weight = system._leading_determinant / opened._leading_determinant
+    pair = Pair(opened.terms(), system.terms(), 1.0, weight, system._removable.count(0.0))
     return _of_crossings(system, pair, refine(pair, _modulus, *isolate(pair, _modulus, settled_beyond(pair, 1.0))))
 
 
 def _of_crossings(system: LinearSystem, pair: Pair | BorderedLoop, omega: Real) -> Margins:
     """Return the margins of a single loop with |L| = 1 at frequencies, and possibly at the ends of the axis."""
     ends = np.array([0.0, pi] if pair.sampled else [0.0])
-    level, _, size = _modulus(*pair.at(ends))
-    at_ends = ends[(np.abs(level) <= _ROUNDING * size) & (size > 0.0)]
+    at_ends = ends[np.abs(np.abs(ratio(pair, ends)) - 1.0) <= _ROUNDING]
     omega = np.concatenate([at_ends, omega])
-    f0, _, f1, _ = pair.at(omega)
     above, below = _gains(pair)
-    closest = _closest(pair, settled_beyond(pair, 0.05))
-    if closest[0] > 1.0 and not pair.sampled:  # L vanishes at high frequencies
-        closest = (1.0, inf)
-    return _of_points(system, omega, f1 / f0, above, below, closest, 1)
+    return _of_points(system, omega, ratio(pair, omega), above, below, _closest(pair), 1)
 
 
 def _of_points(
@@ -292,24 +305,67 @@ def _gains(pair: Pair | BorderedLoop) -> tuple[tuple[float, float], tuple[float,
     return smallest, largest
 
 
-def _closest(pair: Pair | BorderedLoop, top: float) -> tuple[float, float]:
-    """Return the smallest |1 + L| and its frequency."""
+def _closest(pair: Pair | BorderedLoop) -> tuple[float, float]:
+    """Return the smallest |1 + L| and its frequency; 1 and an infinite one if it is larger at all finite frequencies.
+
+    All frequencies with |1 + L| at a level just below the smallest known value are isolated; between two of them lies
+    a smaller value, until there are none. Above the frequency at which |L| stays below one
+    minus the level, |1 + L| cannot fall below the level.
+    """
+    best = _sampled_minimum(pair, settled_beyond(pair, 0.5))
+    if not pair.sampled:
+        best = min(best, (1.0, inf))
+    for excess in _EXCESSES:
+        for _ in range(_MAX_LEVELS):
+            level = best[0] * (1.0 - _LEVEL)
+            level = level if pair.sampled else min(level, 1.0 - excess)
+            top = settled_beyond(pair, 1.0 - level)
+            if level <= 0.0 or pieces_to(pair.band, top) > MAX_NODES:
+                return best
+            form = partial(_distance, level)
+            ends = np.concatenate([[0.0], refine(pair, form, *isolate(pair, form, top)), [top]])
+            at = int(np.argmin(value := _distances(pair, 0.5 * (ends[1:] + ends[:-1]))))
+            if value[at] >= level:
+                break
+            best = min(best, _minimum(pair, float(ends[at]), float(ends[at + 1])))
+        if pair.sampled or level < 1.0 - excess:
+            break
+    return best
+
+
+def _distance(level: float, f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
+    """Return |F0 + F1|^2 - level^2 |F0|^2, its derivative and its size."""
+    f, d = f0 + f1, d0 + d1
+    square0 = level**2 * np.abs(f0) ** 2
+    square = np.abs(f) ** 2
+    return square - square0, 2.0 * (d * np.conj(f) - level**2 * d0 * np.conj(f0)).real, square + square0
+
+
+def _distances(pair: Pair | BorderedLoop, omega: Real) -> Real:
+    """Return |1 + L| at frequencies."""
+    distance = np.abs(1.0 + ratio(pair, omega))
+    return np.where(np.isfinite(distance), distance, inf)
+
+
+def _minimum(pair: Pair | BorderedLoop, low: float, high: float) -> tuple[float, float]:
+    """Return a local minimum of |1 + L| between two frequencies, and its frequency."""
     from scipy.optimize import minimize_scalar
 
-    def distance(omega: Real) -> Real:
-        f0, _, f1, _ = pair.at(omega)
-        with np.errstate(all="ignore"):
-            return np.where(f0 == 0.0, inf, np.abs(1.0 + f1 / f0))
+    minimum = minimize_scalar(
+        lambda w: float(_distances(pair, np.array([w]))[0]),
+        bounds=(low, high),
+        method="bounded",
+        options={"xatol": 1e-12 * high},
+    )
+    return float(minimum.fun), float(minimum.x)
 
-    uniform = np.linspace(0.0, top, 64 + int(8.0 * pair.band * top))
+
+def _sampled_minimum(pair: Pair | BorderedLoop, top: float) -> tuple[float, float]:
+    """Return the smallest |1 + L| next to the lowest samples up to a frequency, and its frequency."""
+    uniform = np.linspace(0.0, top, min(MAX_NODES, 64 + int(8.0 * pair.band * top)))
     omega = np.union1d(uniform, np.geomspace(1e-6 * top, top, 256))
-    value = distance(omega)
+    value = _distances(pair, omega)
     inner = np.flatnonzero((value[1:-1] <= value[:-2]) & (value[1:-1] <= value[2:])) + 1
     best = [(float(value[i]), float(omega[i])) for i in (0, len(omega) - 1)]
-    for i in inner[np.argsort(value[inner])][:8]:
-        low, high = omega[i - 1], omega[i + 1]
-        minimum = minimize_scalar(
-            lambda w: float(distance(np.array([w]))[0]), bounds=(low, high), method="bounded", options={"xatol": 1e-12}
-        )
-        best.append((float(minimum.fun), float(minimum.x)))
-    return min(best)
+    inner = inner[np.argsort(value[inner])][:8]
+    return min(best + [_minimum(pair, float(omega[i - 1]), float(omega[i + 1])) for i in inner])

@@ -534,6 +534,38 @@ class QuasiPolynomial:
                 return nonzero
             order *= 2
 
+    def around_zero(self, radius: float) -> tuple[int, int, int] | None:
+        """Return the multiplicity of the root 0, and the other roots in a disk around it: those right of 0, and all.
+
+        F(s)/s^m in the disk is a polynomial with coefficients in balls, of which the constant one contains the error on
+        the circle, which is the largest one. None if an enclosed zero meets the axis or the circle.
+
+        Parameters
+        ----------
+        radius : float
+            Radius of the disk, 1/s.
+        """
+        from flint import acb, arb, ctx
+
+        multiplicity = self.multiplicity_at_zero()
+        before = ctx.prec
+        try:
+            for ctx.prec in BITS:
+                series = self._taylor(acb(0), arb(radius), inf, multiplicity + 2)[0]
+                lost = sum(
+                    (abs(c) * arb(radius) ** (k - multiplicity) for k, c in enumerate(series[:multiplicity])), arb(0)
+                )
+                error = arb(0, lost.upper())
+                quotient = series[multiplicity:]
+                quotient[0] += acb(error, error)
+                zeros = _zeros(quotient)
+                if zeros is not None and all(abs(z) > radius or (abs(z) < radius and z.real != 0) for z in zeros):
+                    inside = [z for z in zeros if abs(z) < radius]
+                    return multiplicity, sum(z.real > 0 for z in inside), len(inside)
+        finally:
+            ctx.prec = before
+        return None
+
     def roots_within(self, center: complex, radius: float) -> Complex | None:
         """Return all roots in a disk, simple and proven; None if they are not separated from each other or the circle.
 
@@ -625,7 +657,7 @@ class QuasiPolynomial:
         before = ctx.prec
         ctx.prec = 2 * bits
         try:
-            right = candidates[candidates.real > line - 1e-9 * ch.unit]
+            right = candidates[candidates.real > line - 1e-9 * ch.resolution]
             for start in sorted(right.tolist(), key=lambda s: -s.real)[:8]:
                 root = acb(start)
                 for _ in range(3 + int(log2(bits))):

@@ -38,7 +38,7 @@ def removable_of(ch: Characteristic, removable: Sequence[float]) -> list[float]:
     turn = np.exp(2j * np.pi * (np.arange(64) + 0.5) / 64)
     out: list[float] = []
     for root, multiplicity in Counter(removable).items():
-        radius = max(_SLACK * (ch.unit + abs(root)), noise(ch.unit, root, multiplicity))
+        radius = max(_SLACK * (ch.resolution + abs(root)), noise(ch.resolution, root, multiplicity))
         values = ch.determinant(root + radius * turn)
         turns = float(np.angle(np.roll(values, -1) / values).sum()) / (2.0 * np.pi)
         out += [root] * min(multiplicity, max(0, round(turns)))
@@ -66,7 +66,11 @@ def roots_without(roots: Complex, removable: Sequence[float], unit: float) -> Co
 
 
 def certificate_without(
-    certify: Callable[[float], Certificate], removable: Sequence[float], line: float, unit: float
+    certify: Callable[[float], Certificate],
+    removable: Sequence[float],
+    line: float,
+    unit: float,
+    around_zero: Callable[[float], tuple[int, int, int] | None],
 ) -> Certificate:
     """Return the proof of the number of roots right of a line, without removable ones.
 
@@ -80,6 +84,8 @@ def certificate_without(
         Line, 1/s.
     unit : float
         Scale of the roots, 1/s.
+    around_zero : callable
+        Function from a radius to `QuasiPolynomial.around_zero` of the determinant, removable roots included.
     """
 
     def without(proof: Certificate, at: float) -> Certificate:
@@ -97,6 +103,13 @@ def certificate_without(
         )
         if below.stable or (below.at_most is not None and below.at_most == above.at_least):
             return below
+        between = around_zero(distance * unit) if line == 0.0 and 0.0 in removable else None
+        if between is not None and below.at_most is not None:
+            at_zero, right, near = between
+            on_axis = at_zero - Counter(removable)[0.0]
+            if below.at_most == above.at_least + on_axis + near:  # there are no other roots between both lines
+                number = above.at_least + on_axis + right
+                return replace(below, stable=number == 0, at_least=number, at_most=number, line=0.0, reason="")
         if above.stable is False:
             return replace(above, at_most=below.at_most)
     reason = (

@@ -223,6 +223,7 @@ class _Group:
         terms = [self.terms(member) for member in members]
         self.first = terms[-1]
         self.has_artificial = any(member._removable for member in members)
+        self.zeros = members[0]._part(states)._removable.count(0.0) if self.has_artificial else 0
         self.form = self._affine(family, terms, gain)
         try:
             if self.form is not None:
@@ -237,7 +238,7 @@ class _Group:
     def _affine(self, family: Family, terms: Sequence[Terms], gain: float) -> Affine | None:
         form = Affine.detect(terms, gain)
         if form is not None and self.has_artificial:
-            form.counter = partial(self._count, family)
+            form.counter, form.zeros = partial(self._count, family), self.zeros
         return form
 
     def _count(self, family: Family, gain: float) -> int:

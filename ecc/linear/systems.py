@@ -561,12 +561,14 @@ def _rightmost_of(ch: Characteristic, k: int, floors: Sequence[float], removable
             known = next(iter(exact.terms.values())).complex_roots()
             roots = np.array([complex(root) for root, multiplicity in known for _ in range(multiplicity)], complex)
             roots = roots[np.lexsort((-roots.imag, np.abs(roots.imag), -roots.real))]
-            return roots_without(roots, removable, ch.unit)[:k]
-    at_zero = _multiple_zeros(ch) - Counter(removable)[0.0]
-    if at_zero > 1:  # rounding would split the multiple root
+            return roots_without(roots, removable, ch.resolution)[:k]
+    n_removable = Counter(removable)[0.0]
+    at_zero = _multiple_zeros(ch) - n_removable
+    splits = at_zero > 0 and at_zero + n_removable > 1
+    if splits:  # rounding would split the multiple root
         removable = [*removable, *[0.0] * at_zero]
     roots = rightmost(ch, k, starts(ch, k + len(removable)), floors, removable)
-    if at_zero > 1:
+    if splits:
         roots = np.concatenate([np.zeros(at_zero, complex), roots])
         roots = roots[np.lexsort((-roots.imag, np.abs(roots.imag), -roots.real))][:k]
     return roots

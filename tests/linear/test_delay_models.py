@@ -390,3 +390,22 @@ def test_a_series_connection_with_a_large_gain_is_no_algebraic_loop(gain):
     assert closed.poles(2)[1].real == pytest.approx(lambertw(-0.5).real / 0.5, rel=1e-9)  # after the cancelled pole -1
     with pytest.raises(ValueError, match="must not have gain 1"):
         delay(gain, 0.0).feedback(-1.0 / gain)
+
+
+@pytest.mark.parametrize(
+    ("excess", "unstable"), [(0.0, 1), (2.0**-52, 1), (-(2.0**-53), 0), (1e-9, 1), (-1e-9, 0), (-0.5, 0)]
+)
+def test_real_root_that_crosses_at_the_artificial_root_of_a_moving_average(excess, unstable):
+    """1 - k A(s)/(1 + s), with A(0) = 1: the real root crosses at k = 1, next to the root 0 of the determinant."""
+    system = (distributed_delay(1.0) * transfer_function([-(1.0 + excess)], [1.0, 1.0])).loop()
+    proof = system.certify()
+    assert (proof.at_least, proof.at_most) == (unstable, unstable)
+    assert system.verdict == ("unstable" if unstable else "stable")
+    assert (system.spectral_abscissa >= 0.0) == bool(unstable)
+
+
+def test_double_root_at_0_next_to_artificial_ones():
+    """1 - A(s) (1 + 2 s)/(1 + s) with the average A = 1 - s + 2 s^2/3 - ... has a double zero at 0."""
+    system = (distributed_delay(2.0) * transfer_function([-1.0, -0.5], [1.0, 1.0])).loop()
+    assert system.certify().at_least == 2
+    np.testing.assert_array_equal(system.roots(2), [0.0, 0.0])

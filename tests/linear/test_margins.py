@@ -11,6 +11,7 @@ from ecc.errors import ConvergenceError
 from ecc.linear import (
     DelaySystem,
     SampledSystem,
+    distributed_delay,
     from_control,
     to_control,
     transfer_function,
@@ -296,3 +297,57 @@ def test_gain_reduction_of_loops_that_no_larger_gain_destabilizes(numerator, den
 
 def test_modulus_margin_of_small_loop_gains_is_1():
     assert transfer_function([0.04], [1.0, 1.0]).loop().margins().modulus_margin == 1.0
+
+
+@pytest.mark.parametrize("gain", [1.0, 3.0])
+def test_zero_of_a_moving_average_is_not_a_crossing_of_the_real_axis(gain):
+    """1 + k (1 - exp(-s))/s has no root on the axis for any k > 0: its phase only jumps where the average vanishes."""
+    margins = (distributed_delay(1.0) * gain).loop().margins()
+    assert (margins.gain_margin, margins.gain_reduction) == (inf, 0.0)
+
+
+def test_gain_margin_with_a_moving_average_ignores_the_zeros_of_the_loop_gain():
+    margins = (distributed_delay(1.0) * transfer_function([1.0], [1.0, 0.0])).loop().margins()
+    assert margins.gain_margin == pytest.approx(pi**2 / 2.0, rel=1e-12)  # at w = pi, the average is -2j/pi
+
+
+@pytest.mark.parametrize(
+    ("numerator", "denominator", "delay"),
+    [
+        ([0.02, 0.0], [1.0, 0.02, 1.0], 0.0),  # only positive real: larger than 1 at all finite frequencies
+        ([-0.02, 0.0], [1.0, 0.02, 1.0], 1.0),
+        ([0.03], [1.0, 0.001, 1.0], 0.2),
+        ([1e-4], [1.0, 1.0], 3.0),  # |L| never reaches 0.05
+        ([0.3, 0.01], [1.0, 0.01, 400.0], 0.0),
+    ],
+)
+def test_modulus_margin_is_the_minimum_over_all_frequencies(numerator, denominator, delay):
+    margins = transfer_function(numerator, denominator, delay).loop().margins()
+    omega = np.concatenate(
+        [np.geomspace(1e-3, 1e3, 400_001), np.linspace(0.98, 1.02, 400_001), np.linspace(19, 21, 20_001)]
+    )
+    s = 1j * omega
+    loop = np.polyval(numerator, s) / np.polyval(denominator, s) * np.exp(-s * delay)
+    smallest = np.abs(1.0 + loop).min()
+    assert margins.modulus_margin <= smallest
+    assert margins.modulus_margin == pytest.approx(min(smallest, 1.0), abs=1e-7)
+
+
+def test_modulus_margin_sees_a_narrow_resonance_above_the_bandwidth():
+    """|L| is 0.04 at the resonance at 1000 rad/s, with a width of 1e-3 rad/s, and turns to -1 there."""
+    resonance = transfer_function([8e-5, 0.0], [1.0, 2e-3, 1e6], pi / 1000.0)
+    margins = (transfer_function([0.01], [1.0, 1.0]) + resonance).loop().margins()
+    assert margins.modulus_margin == pytest.approx(0.96, abs=1e-4)
+    assert margins.modulus_frequency == pytest.approx(1000.0, rel=1e-5)
+
+
+def test_real_crossing_at_the_artificial_root_of_a_moving_average():
+    """L(0) = -1/2, although both determinants vanish at 0."""
+    margins = (distributed_delay(1.0) * transfer_function([-0.5], [1.0, 1.0])).loop().margins()
+    assert (margins.gain_margin, margins.gain_frequency) == (pytest.approx(2.0, rel=1e-13), 0.0)
+    assert margins.modulus_margin == pytest.approx(0.5, rel=1e-13)
+
+
+def test_phase_margin_of_a_moving_average_at_frequency_0():
+    margins = distributed_delay(1.0).loop().margins()
+    assert (margins.phase_margin, margins.phase_frequency) == (pytest.approx(pi), 0.0)

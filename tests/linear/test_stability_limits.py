@@ -629,3 +629,23 @@ def test_a_search_that_ends_before_the_maximum_says_so():
     limit = stability_limit(lambda g: transfer_function([g, 0.5 * g], [1.0, 1.0], 1.0).loop(), maximum=5.0)
     assert limit.value == inf and limit.searched_to < 1.0
     assert any("were not searched, up to the maximum of 5" in note for note in limit.notes)
+
+
+@pytest.mark.parametrize(("kernel", "gain"), [([0.0, 0.0, 1.0], 3.0), ([1.0], 1.0), ([0.0, 1.0], 2.0)])
+def test_limit_at_the_artificial_roots_of_a_kernel(kernel, gain):
+    """The real root crosses 0 when the gain times the integral of the kernel is 1, proven complete from 0 on."""
+    average = distributed_delay(1.0, kernel)
+    limit = stability_limit(lambda g: (average * transfer_function([-g], [1.0, 1.0])).loop())
+    assert (limit.value, limit.frequency) == (pytest.approx(gain, rel=1e-13), 0.0)
+    assert limit.complete_to > gain
+    assert not limit.notes
+
+
+def test_limit_with_a_quadratic_kernel():
+    """Once, rounding next to the triple artificial root at 0 was resolved in balls, which failed after 18 s."""
+    average = distributed_delay(1.0, [0.0, 0.0, 1.0])
+    limit = stability_limit(lambda g: (average * transfer_function([g], [1.0, 1.0])).loop())
+    s = 1j * limit.frequency
+    value = (2.0 - np.exp(-s) * (2.0 + 2.0 * s + s**2)) / s**3
+    assert limit.value * value / (1.0 + s) == pytest.approx(-1.0, rel=1e-10)
+    assert limit.complete_to > limit.value
