@@ -80,8 +80,8 @@ def span_of_one_turn(reach: Callable[[float], float], band: float, gain: float) 
 class Affine:
     """A family with matrices `base + g rise`, up to errors of the entries of `noise` at the gain `gain`.
 
-    `counter` counts the unstable roots of members whose determinants have artificial roots, which it leaves out; None:
-    there are none. The artificial root 0 occurs `zeros` times.
+    `counter` counts the unstable roots of members without the artificial roots of their determinants, for families that
+    have artificial roots. The root 0 is artificial `zeros` times.
     """
 
     def __init__(self, base: Terms, rise: Terms, noise: tuple[Real, Real], gain: float) -> None:

@@ -309,7 +309,7 @@ def _closest(pair: Pair | BorderedLoop) -> tuple[float, float]:
     """Return the smallest |1 + L| and its frequency; 1 and an infinite one if it is larger at all finite frequencies.
 
     All frequencies with |1 + L| at a level just below the smallest known value are isolated; between two of them lies
-    a smaller value, until there are none. Above the frequency at which |L| stays below one
+    a smaller value, until no such frequency is left. Above the frequency at which |L| stays below one
     minus the level, |1 + L| cannot fall below the level.
     """
     best = _sampled_minimum(pair, settled_beyond(pair, 0.5))
