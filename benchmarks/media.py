@@ -1,7 +1,8 @@
-"""NADA: delay margins, boundaries, the filter of delays, the cycle of the ramp-up, frames. GCC: its cycle, drops, TCP.
+"""NADA: delay margins, boundaries, filter of delays, cycle of the ramp-up, frames. GCC: cycle, drops, TCP. SCReAM.
 
     python benchmarks/media.py [margins | limits | boundary | filter | cycles | frames | cases]
     python benchmarks/media.py [gcc_cycles | gcc_drop | gcc_tcp]
+    python benchmarks/media.py [scream_marks | scream_rtts | scream_loop | scream_frames | scream_queue]
 
 prints the tables of docs/media.md.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,19 +21,25 @@ import numpy as np
 from scipy.optimize import brentq
 
 import ecc
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.errors import LinearizationError
-from ecc.linear import DelaySystem
-from ecc.models import GCC, NADA, NewReno
+from ecc.linear import DelaySystem, SampledSystem
+from ecc.linear.sample_and_hold import Clock, SampleAndHold, Term
+from ecc.models import GCC, NADA, NewReno, SCReAM
+from ecc.models import scream as media_window
 from ecc.models.shared import feedback
 from ecc.network.impairments import CapacitySchedule
 from ecc.network.network import Flow, Link, Network
+from ecc.queues import RampMarking
+from ecc.queues.discipline import QueueDiscipline, congested_at_random
 from ecc.scenario import Scenario
 
 C = 1e6
 """Capacity [bit/s]."""
 FORMS = ("draft", "libwebrtc")
 GCCS = {f"GCC({form!r})": GCC(form) for form in FORMS}
-CONTROLLERS: dict[str, Any] = {**GCCS, "GCC(groups=1)": GCC(groups=1.0)}
+SCREAMS = {"SCReAM()": SCReAM(), "SCReAM(min_calm=1)": SCReAM(min_calm=1.0)}
+CONTROLLERS: dict[str, Any] = {**GCCS, "GCC(groups=1)": GCC(groups=1.0), **SCREAMS}
 GCC_CASES = (
     (1e6, 0.05, 0.1),
     (1e6, 0.1, 0.1),
@@ -278,6 +285,161 @@ def gcc_tcp() -> None:
             row(name, 1e3 * buffer, *rates.tolist(), 8e3 * float(run.queue[40:].mean()) / 2e6)
 
 
+FIGURE = {0.3: 2.8, 0.2: 4.3, 0.1: 9.0, 0.05: 18.0, 0.02: 46.0, 0.01: 93.0}
+"""Rates in Mb/s at probabilities of marks, read from Figure 1 of the README of SCReAM (of September 2023)."""
+SPLIT = {"gain_up": 1.0 / 16.0, "gain_down": 1.0 / 16.0, "alpha_interval": 0.03}
+"""The average of marks of the program in that month: 1/16 up and down, every 30 ms or RTT."""
+SIZE = 1360
+"""Packets of that figure [bytes]."""
+
+
+@dataclass(frozen=True)
+class RandomMarks(QueueDiscipline):
+    """Marking with a constant probability."""
+
+    mark: bool = field(default=True, kw_only=True)
+    share: float = 0.1
+    required_env = frozenset({"random"})
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_arrival": mark_at_random}
+
+
+def mark_at_random(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    """Mark the packet or not."""
+    congested_at_random(p.share, p, env)
+
+
+def marked_host(**given: Any) -> SCReAM:
+    """Return a host of L4S whose delays play no role."""
+    return SCReAM(max_rate=1e9, ecn="l4s", queue_target=1.0, max_queue_target=1.0, **given)
+
+
+def window_of_packets(hosts: SCReAM, probability: float, rtt: float) -> float:
+    """Return the mean window from 50 to 400 s with random marks [packets]."""
+    network = Network.dumbbell("1 Gb/s", rtts=[rtt], packet_size=SIZE)
+    protocols = {"flows": hosts, "links": RandomMarks(share=probability)}
+    run = ecc.packet.simulate(Scenario(network, protocols, 400.0), sample=0.1, record=["flow.window"])
+    return float(run["flow.window"][500:].mean()) / SIZE
+
+
+def scream_marks() -> None:
+    """Print window times probability of marks over packet size: model, packets, and the figure of the README."""
+    row("p", "figure", "5 ms, gains 1/16", "5 ms", "20 ms", "model, 20 ms", "model/packets - 1 [%]", "window [packets]")
+    for probability, rate in FIGURE.items():
+        packets = probability * window_of_packets(marked_host(), probability, 0.025)
+        before, often = (
+            probability * window_of_packets(marked_host(report_interval=0.005, **gains), probability, 0.025)
+            for gains in (SPLIT, {})
+        )
+        figure = probability * rate * 1e6 * 0.025 / (8.0 * SIZE)
+        if probability >= 0.02:
+            model = probability * marked_host().marked_window(probability, 0.025, SIZE) / SIZE
+            row(
+                probability,
+                figure,
+                before,
+                often,
+                packets,
+                model,
+                100.0 * (model / packets - 1.0),
+                packets / probability,
+            )
+        else:
+            row(probability, figure, before, often, packets, "", "", packets / probability)
+
+
+def scream_rtts() -> None:
+    """Print the effect of the division by s_rtt/VIRTUAL_RTT: random marks of 5 %, and a ramp of marks at 10 Mb/s."""
+    row("RTT [ms]", "divided", "model: W p/MSS", "packets", "ramp: rate/C", "deviation of the rate/C", "queue [ms]")
+    for rtt in (0.0125, 0.025, 0.05, 0.1, 0.2):
+        for divided in (True, False):
+            hosts = marked_host(divided=divided, report_interval=0.0125)
+            model, packets = (
+                0.05 * window
+                for window in (hosts.marked_window(0.05, rtt, SIZE) / SIZE, window_of_packets(hosts, 0.05, rtt))
+            )
+            network = Network.dumbbell("10 Mb/s", rtts=[rtt], packet_size=SIZE)
+            marking = RampMarking(min_threshold=1.8, max_threshold=9.2, packet_size=float(SIZE))  # 2 and 10 ms
+            protocols = {"flows": replace(hosts, max_rate=2e7), "links": marking}
+            run = ecc.packet.simulate(Scenario(network, protocols, 300.0), sample=0.05, record=["flow.x"])
+            rate = run["flow.x"].to_numpy()[2000:, 0] / 1e7
+            queue = 8e3 * float(run.queue[2000:].mean()) / 1e7
+            row(1e3 * rtt, divided, model, packets, float(run.goodput[2000:].mean()) / 1e7, float(rate.std()), queue)
+
+
+def rate_loop(rtt: float, interval: float, frames: float = 0.0) -> SampledSystem:
+    """Return the loop of the rate at a fixed window: delay, s_rtt at reports, and the rate of frames with their lag."""
+    smoothing = [Term(1, 1, 0.0, 0, 0.875), Term(1, 0, rtt, 0, 0.125)]
+    if frames == 0.0:
+        terms = [Term(0, 1, 0.0, 0, -1.0 / rtt), *smoothing]
+        return SampleAndHold(2, {1: Clock(interval)}, terms, 0.25 * rtt).recurrence(terms)
+    period = 1.0 / frames
+    terms = [Term(0, 2, 0.0, 0, -1.0 / rtt), *smoothing, Term(2, 1, period, 0, 1.0)]
+    return SampleAndHold(3, {1: Clock(interval), 2: Clock(period)}, terms, 0.25 * rtt).recurrence(terms)
+
+
+def deviations(rtt: float, interval: float, size: int, frames: float = 0.0, units: float = 1048576.0) -> np.ndarray:
+    """Return the deviation of the rate from 10 Mb/s in each 10 s of 400 s, with a window that does not move.
+
+    `rtt` includes a queue of 40 %. Reports round arrivals to 1/`units` s.
+    """
+    feedback.ATO_UNITS = units
+    capacity = 1e7
+    window = brentq(lambda w: 8.0 * w * media_window.media_share(w, size, 0.0) / rtt - capacity, size, 1e9)
+    hosts = SCReAM(
+        min_window=round(window),
+        min_rate=0.05 * capacity,
+        max_rate=10.0 * capacity,
+        report_interval=interval,
+        queue_target=5.0,
+        max_queue_target=5.0,
+        window_headroom=1e-9,
+        min_overhead=3.0,
+        competing=False,
+        frames=frames,
+    )
+    network = Network.dumbbell(capacity, rtts=[0.6 * rtt], packet_size=size)
+    run = ecc.packet.simulate(Scenario(network, hosts, 400.0), sample=interval, record=["flow.x"])
+    rate = run["flow.x"].to_numpy()[:, 0] / capacity - 1.0
+    return np.array([float(np.sqrt(np.mean(part**2))) for part in np.array_split(rate, 40)])
+
+
+def scream_loop() -> None:
+    """Print growth of small deviations of the rate over the RTT: hybrid model, and packets of 1/60 report interval."""
+    row("delta [ms]", "RTT/delta", "hybrid [1/s]", "packets [1/s]")
+    for interval, size in ((0.02, 409), (0.05, 1021)):
+        for ratio in (0.85, 0.9, 1.06, 1.12, 1.17, 1.27):
+            system = rate_loop(ratio * interval, interval)
+            parts = deviations(ratio * interval, interval, size)
+            small = np.flatnonzero((parts < 0.02) & (parts > 5e-4)) if ratio > 1.0 else np.arange(30, 40)
+            slope = np.polyfit(10.0 * small, np.log(parts[small]), 1)[0]
+            row(1e3 * interval, ratio, f"{np.log(system.spectral_radius) / interval:+.4f}", f"{slope:+.4f}")
+
+
+def scream_frames() -> None:
+    """Print the limit in RTTs of the rate loop with an encoder, and late deviations of the rate on both sides."""
+    around = (0.8, 0.9, 0.95, 1.05, 1.1)
+    row("frames/s", "hybrid limit [ms]", *(f"packets at {share:g} times [%]" for share in around))
+    for frames in (25.0, 30.0, 50.0):
+        limit = float(brentq(lambda rtt, f=frames: rate_loop(rtt, 0.02, f).spectral_radius - 1.0, 0.03, 1.2))
+        late = [deviations(share * limit, 0.02, 709, frames)[-1] for share in around]
+        row(frames, 1e3 * limit, *(100.0 * float(value) for value in late))
+
+
+def scream_queue() -> None:
+    """Print queue and rate of SCReAM over RTT and report interval, at 1 Mb/s, with and without an encoder."""
+    row("RTT [ms]", "frames", "delta [ms]", "rate/C", "deviation of the rate [%]", "mean queue [ms]", "largest [ms]")
+    for rtt in (0.05, 0.1, 0.2):
+        for frames, interval in ((0.0, 0.02), (0.0, 0.1), (30.0, 0.02)):
+            hosts = SCReAM(max_rate=2.0 * C, frames=frames, report_interval=interval)
+            network = Network.dumbbell(C, rtts=[rtt], packet_size=500)
+            run = ecc.packet.simulate(Scenario(network, hosts, 200.0), sample=0.05, record=["flow.x"])
+            rate, queue = run["flow.x"].to_numpy()[1000:, 0] / C, 8e3 * run.queue.to_numpy()[1000:, 0] / C
+            late = float(run.goodput[1000:].mean()) / C
+            row(1e3 * rtt, frames, 1e3 * interval, late, 100.0 * float(rate.std()), queue.mean(), queue.max())
+
+
 TABLES = {
     "margins": margins,
     "limits": limits,
@@ -289,6 +451,11 @@ TABLES = {
     "gcc_cycles": gcc_cycles,
     "gcc_drop": gcc_drop,
     "gcc_tcp": gcc_tcp,
+    "scream_marks": scream_marks,
+    "scream_rtts": scream_rtts,
+    "scream_loop": scream_loop,
+    "scream_frames": scream_frames,
+    "scream_queue": scream_queue,
 }
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ NARRATIVE = {
     "C4": ("vivace_and_c4",),
     "NADA": ("media",),
     "GCC": ("media",),
+    "SCReAM": ("media",),
     "Swift": ("swift",),
     "NSCC": ("nscc",),
     "HPCC": ("telemetry",),

@@ -35,7 +35,7 @@ def test_good_arguments_are_taken(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     without = {"BIC", "CUBIC", "DCQCN", "DCTCP", "NSCC", "NewReno", "PatchedTIMELY", "Protocol", "TIMELY", "UTIL"}
     without |= {"VCP", "BBR", "BBRv1", "BBRv2", "C4", "Compound", "ExpressPass", "Prague"}
-    without |= {"Aurora", "GCC", "Orca", "Policy"}
+    without |= {"Aurora", "GCC", "Orca", "Policy", "SCReAM"}
     refusing = {f"ecc.models.{name}.equilibrium" for name in without}
     refusing |= {"ecc.live.node"}  # without other machines
     refusing |= {name for name in ENTRIES if name.startswith("ecc.queues.") and name.endswith(".equilibrium")}

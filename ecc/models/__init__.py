@@ -41,6 +41,7 @@ from ecc.models.powertcp import PowerTCP, ThetaPowerTCP
 from ecc.models.prague import Prague
 from ecc.models.qi_rcp import QIRCP
 from ecc.models.rcp import RCP
+from ecc.models.scream import SCReAM
 from ecc.models.sperc import SPERC
 from ecc.models.swift import Swift
 from ecc.models.timely import TIMELY, PatchedTIMELY
@@ -54,8 +55,8 @@ __all__ = [
     "ABC", "BBR", "BIC", "C4", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "GCC", "HPCC", "MKC",
     "NADA", "NSCC", "PEDN", "PIQIRCP", "QIRCP", "RCP", "SPERC", "TIMELY", "UTIL", "VCP", "XCP", "Aurora", "BBRv1",
     "BBRv2", "Bound", "Compound", "ConstantRate", "Copa", "Equilibrium", "ExpressPass", "JetMax", "Kelly", "MaxNet",
-    "NewReno", "Orca", "PatchedTIMELY", "Policy", "PowerTCP", "Prague", "Protocol", "Swift", "ThetaPowerTCP", "Vegas",
-    "Vivace", "all_protocols",
+    "NewReno", "Orca", "PatchedTIMELY", "Policy", "PowerTCP", "Prague", "Protocol", "SCReAM", "Swift", "ThetaPowerTCP",
+    "Vegas", "Vivace", "all_protocols",
 ]  # fmt: skip
 
 
@@ -94,6 +95,7 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         DCQCN,
         NADA,
         GCC,
+        SCReAM,
     )
     windows = (
         NewReno,

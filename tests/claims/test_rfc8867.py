@@ -26,7 +26,7 @@ from ecc.claims.checks.conformance.rfc8867 import (
     session,
     source,
 )
-from ecc.models import GCC, NADA, ConstantRate
+from ecc.models import GCC, NADA, ConstantRate, SCReAM
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -151,6 +151,19 @@ def test_nada(given: dict[str, Any], refuted: set[str]) -> None:
 def test_gcc(form: str, refuted: set[str]) -> None:
     """Without probes of capacity GCC grows by 8 % per second; in the draft's form a long queue stays after a drop."""
     found = ecc.conform.run(GCC(form), ["rfc8867"])
+    assert {one.claim.id.removeprefix("rfc8867-") for one in found.findings if str(one.verdict) == "refuted"} == refuted
+    assert len(found.findings) == 8 and not found.failures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "refuted"),
+    [({}, {"capacity", "two", "rtt", "tcp", "short", "pause"}), ({"min_calm": 1.0}, {"tcp"})],
+    ids=["default", "growth despite jitter"],
+)
+def test_scream(given: dict[str, Any], refuted: set[str]) -> None:
+    """Jitter counts as a variation of the queue, and slows growth; the minimum window is below the minimum rate."""
+    found = ecc.conform.run(SCReAM(**given), ["rfc8867"])
     assert {one.claim.id.removeprefix("rfc8867-") for one in found.findings if str(one.verdict) == "refuted"} == refuted
     assert len(found.findings) == 8 and not found.failures
 

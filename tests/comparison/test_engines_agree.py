@@ -36,6 +36,7 @@ def test_every_protocol_is_in_the_suite():
         "SPERC",
     }  # tests/models/test_timely.py, test_dcqcn.py
     elsewhere |= {"PowerTCP", "ThetaPowerTCP", "NSCC", "BBR", "BBRv1", "BBRv2", "Prague", "Vivace", "C4", "NADA", "GCC"}
+    elsewhere |= {"SCReAM"}  # tests/models/test_scream.py
     elsewhere |= {"Aurora", "Orca"}  # tests/models/test_policies.py
     assert {type(protocol).__name__ for protocol in suite.PROTOCOLS.values()} == set(all_protocols()) - elsewhere
 

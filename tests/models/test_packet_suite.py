@@ -25,6 +25,7 @@ from ecc.models import (
     MaxNet,
     PatchedTIMELY,
     PowerTCP,
+    SCReAM,
     Swift,
     ThetaPowerTCP,
     Vegas,
@@ -65,6 +66,7 @@ SMALL = {
     ExpressPass: ExpressPass("1 Gb/s"),  # credits of 52 Mb/s
     NADA: NADA(max_rate="20 Mb/s"),
     GCC: GCC(min_rate="6 Mb/s", max_rate="20 Mb/s"),
+    SCReAM: SCReAM(min_rate="6 Mb/s", max_rate="20 Mb/s"),
     PatchedTIMELY: PatchedTIMELY(beta=0.08, delta=1e5, low=0.12, high=0.5, interval=0.05),
 }
 WINDOWS = [

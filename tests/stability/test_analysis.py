@@ -20,6 +20,7 @@ from ecc.stability import analyze, critical_gain, stable_interval
 ONE = ecc.Network.dumbbell("100 Mb/s", ["100 ms"])
 WITHOUT = {"NewReno", "CUBIC", "DCTCP", "Vegas", "BIC", "VCP", "UTIL", "Swift", "TIMELY"}
 WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "C4", "Compound", "ConstantRate", "ABC", "Aurora", "Orca", "GCC"}
+WITHOUT |= {"SCReAM"}
 ROUNDS = {"SPERC", "ExpressPass", "Vivace"}
 """Maps per round, without a main parameter: tests/loops/test_round_maps.py."""
 SHORT = {"PatchedTIMELY", "DCQCN", "HPCC", "PowerTCP", "ThetaPowerTCP"}
@@ -78,6 +79,7 @@ def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, 
         "Orca": f"Orca {acting}",
         "GCC": "GCC has no linear model: an over-use of the path switches its rate from increase to decrease",
         "NSCC": "NSCC has no linear model alone: its windows decrease only at marks",
+        "SCReAM": "SCReAM has no linear model: its average of delays falls at once, and grows by a quarter",
         "Swift": "Swift has no linear model: its windows grow up to the target delay, and have no slope there",
     }
     assert said.err.startswith(f"ecc: {reason.get(name, f'{name} has no equilibrium')}")

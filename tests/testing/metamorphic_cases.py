@@ -135,7 +135,7 @@ CONSTANTS = {
 }
 """Constants that have to be scaled with all other sizes, rates and times for results to be the same."""
 
-NO_FLUID = ("C4", "CAKE", "COBALT", "ConstantRate", "ExpressPass", "GCC", "SPERC", "Trimming", "Vivace")
+NO_FLUID = ("C4", "CAKE", "COBALT", "ConstantRate", "ExpressPass", "GCC", "SCReAM", "SPERC", "Trimming", "Vivace")
 """Protocols and disciplines that have packets only."""
 
 ROUNDED = "gaps between packets are rounded to whole picoseconds, and the loop amplifies the difference"
@@ -148,6 +148,7 @@ EXCEPTIONS = {
         "HPCC": ROUNDED,
         "GCC": REPORTS,
         "Orca": SECONDS,
+        "SCReAM": REPORTS,
         "Vivace": "the utility is a power of the rate in Mb/s, and the first RTT is taken to be 0.1 s",
     },
     ("packet", "sizes"): {

@@ -4,7 +4,7 @@ The receiver reports every `report_interval`, and earlier if a report is full. A
 `begin` to `begin + count - 1`. Each has a block of 16 bits as in RFC 8888, sec. 3.1:
 
     R    1 bit     the packet has been received
-    ECN  2 bits    its codepoint: 11 if it is marked, otherwise 10 (ECT(0)) if `ecn` is set, and 00 if not
+    ECN  2 bits    its codepoint: 11 if it is marked, otherwise 00, 10 (ECT(0)) or 01 (ECT(1)) for `ecn` = 0, 1 or 2
     ATO  13 bits   time from its arrival to that of the report, in 1/1024 s
 
 The report has its own time in 1/65536 s, so that arrivals are known to half a millisecond. Its size is that of IPv4,
@@ -51,6 +51,7 @@ SENT = 4096  # packets whose sending times the sender keeps
 REPORT_HEADER = 48  # bytes of a report without blocks: IPv4 20, UDP 8, RTCP 8, SSRC 4, range 4, time 4
 RECEIVED = 1 << 15  # R
 CE = 3  # codepoint of marked packets
+ECT_1 = 1
 ECT_0 = 2
 ATO_UNITS = 1024.0  # per second
 STAMP_UNITS = 65536.0  # per second
@@ -126,7 +127,8 @@ def write_report(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         header.blocks[k] = 0
         if flow.arrived_number[place] == begin + k:
             offset = arrival_offset(header.stamp, flow.arrived_at[place])
-            codepoint = CE if flow.arrived_marked[place] > 0 else ECT_0 if p.ecn else 0
+            sent_as = ECT_1 if p.ecn == 2.0 else ECT_0 if p.ecn else 0
+            codepoint = CE if flow.arrived_marked[place] > 0 else sent_as
             header.blocks[k] = RECEIVED + (codepoint << 13) + (offset if offset <= MAX_ATO else OVER_RANGE)
     flow.unreported_from = highest + 1
     env.control_size = REPORT_HEADER + 4 * ((header.count + 1) // 2)

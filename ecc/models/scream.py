@@ -1,0 +1,683 @@
+"""SCReAM version 2: a window for real-time media from losses, marks and queueing delay, and rates from the window.
+
+Text: draft-johansson-ccwg-rfc8298bis-screamv2, working copy after version 07 (its repository), and the authors' program
+(github.com/EricssonResearch/scream, ScreamV2Tx.cpp of July 2026). Constants and order of operations are the draft's.
+
+The receiver reports each packet (RFC 8888). At each report the sender computes
+
+    d          one-way delay of the newest packet over its minimum, the queueing delay
+    d_avg      <- d if d < d_avg, otherwise d_avg + (d - d_avg)/4                      every V = min(VIRTUAL_RTT, s_rtt)
+    v          <- v + (clip(d/0.025 - 1/4, 0, 1.5 v_th) - v)/64,   v_th = max(0.05, 0.1 - MSS/W)                 every V
+    alpha      <- alpha + (f - alpha)/8 if f >= alpha, otherwise alpha (1 - 1/128)            every min(10 ms, s_rtt)
+    f          share of marked packets since the last update of alpha
+    scl        = clip((8 (W - W_i)/W_i)^2, 0.1, 1)
+    calm       = max(0.1, 1 - v/v_th)
+
+    lost since the last reaction      W <- BETA_LOSS W                                 at most one reaction every V
+    else marked, classic ECN          W <- BETA_ECN W
+    else marked, L4S                  W <- W (1 - b alpha/(2 h)),   h = max(1, s_rtt/VIRTUAL_RTT)
+    else d_avg > target/2             W <- W (1 - a/(2 h)),   a = clip(2 d_avg/target - 1, 0, 1)
+    b          = max(0.25, scl) calm if d < target/4, otherwise 1
+    W_i        W before a reaction, kept for 10 s_rtt
+
+    W <- W + acked (MSS/W) min(1, s_rtt/VIRTUAL_RTT) max(0.25, scl) calm [1 + MUL (W/MSS) post scl]
+    post       = min(1, time since the last loss or mark/(100 max(VIRTUAL_RTT, s_rtt)))
+
+    acked      bytes newly acknowledged without marks, lost ones included
+    growth     only while W <= MSS + 1.5 max(bytes in flight of the last two RTTs), and the rate is below its maximum
+
+    rate       x = clip(8 W/s_rtt [1 - clip(MSS/W - 0.1, 0, 0.2)] MSS/(MSS + 20)/(1.2 + adjust + deviation))
+    adjust     integral of the media queue's delay over 1/4 frame, per frame; deviation: mean excess of frames' sizes
+    bytes in flight   at most W [1.5 + 1.5 max(0, 1 - v/v_th)]
+    pacing     1.5 x, up to 6 x near the maximum rate
+
+    W  reference window [bytes]    MSS  packet size [bytes]    s_rtt  smoothed RTT, without waits for reports [s]
+
+The target is adapted to competing flows that fill the queue (`competing`; the draft permits to leave this out).
+
+Two marks per RTT: with scl = 0.1 on both sides, growth of 1/4 MSS per RTT balances reductions by alpha W/8 per RTT, so
+that alpha W = 2 MSS. The division by h keeps the reductions per RTT constant beyond VIRTUAL_RTT, when they occur
+s_rtt/V times in an RTT. alpha exceeds the probability p of independent marks, because it rises 16 times as fast as it
+falls. `marked_window` has the window at p: per second, growth and reductions are
+
+    x (1 - p) (MSS/W) min(1, R/VIRTUAL_RTT)/4 = W E[alpha]/(8 h t)
+
+with E[alpha] the mean at reactions and t the mean time between them. Both are those of the chain of alpha, the reports
+since the last reaction, and whether one of these had a mark; a report of n packets has a binomial number of marks.
+
+The loop of the rate, with a window that does not move: x = const/s_rtt, s_rtt follows the RTT R by 1/8 of their
+difference at each report, and the queue integrates x - C. For deviations d of the delay and y of s_rtt, and reports T
+apart,
+
+    d'(t) = -y(t)/R,    y <- y + [d(t - R) - y]/8 at each report
+
+The determinant of its map from report to report is 1 if R <= T: oscillations of the rate then do not decay. For R > T
+they do, slowly; an additional delay, such as that of an encoder, makes them grow (docs/media.md).
+
+Differences of the program: V = min(30 ms, s_rtt) and h with 30 ms; MUL 0.05; post over 200 RTTs; target 0.1 to 0.3 s;
+BETA_ECN 0.9; divisor 1.1; reductions by marks and delays are 1/4 while the target is below 0.8 of the acknowledged
+rate; a is divided by h twice; v from the range of delays; W_i is renewed after each growth; losses above 10 % are
+treated as those of a policer. All of its constants can be set here, not its rules. Not modeled: clock drift, several
+streams, a reordering window (packets that a report lacks are lost), and the window's history of 10 minutes for the
+minimum delay, which is that of the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import (
+    RATE,
+    SIZE,
+    TIME,
+    Quantity,
+    QuantityField,
+    SizeField,
+    as_delay,
+    as_rate,
+    as_size,
+    default,
+)
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.forms import OperatingRange
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.reference import ReferenceLoop
+from ecc.errors import ConvergenceError
+from ecc.laws.elementary import sqrt
+from ecc.models.shared import encoder, feedback
+
+ECN = ("none", "classic", "l4s")
+L4S = 2.0
+KEEP = 10.0  # RTTs between updates of W_i
+MIN_GROWTH, MIN_SCALE, NEAR = 0.25, 0.1, 8.0  # lower limits of scl, and its slope
+LARGE_DELAY = 0.25  # share of the target above which reductions by marks are in full
+DEVIATION_GAIN, MAX_DEVIATION = 1.0 / 64.0, 1.5  # gain of v, and its maximum over its threshold
+OVERHEAD_BYTES, DIVISOR = 20.0, 1.2  # PACKET_OVERHEAD; of the rate
+ADJUST_GAIN, MAX_ADJUST, SIZE_GAIN, MAX_SIZE = 1.0 / 16.0, 0.5, 1.0 / 64.0, 0.2
+MIN_PACE, RELAXED_FROM, MAX_RELAXED = 50e3, 0.8, 4.0  # bit/s; share of the maximum rate; factor
+TIMEOUT = 0.5  # s without a packet sent after which packets in flight count as lost (ScreamV2Tx.cpp)
+HISTORY, RECENT, HISTORY_STEP = 200, 50, 0.05  # delays for the target; those in its mean; s (ScreamV2Tx.cpp)
+_POINTS, _CLOSE = 200, 2e-3  # values of alpha in its chain; relative error of a window
+LOSS_WEIGHT, LOSS_EVENTS, STEADY = 0.02, 0.002, 0.2  # per RTT; share of RTTs; variance of delays over the target
+
+
+@dataclass
+class Header(encoder.FrameHeader, feedback.FeedbackHeader):
+    """Header fields of data, and of reports."""
+
+
+@dataclass
+class FlowState(encoder.FrameState, feedback.FeedbackState):
+    """A flow's state; sizes in bytes, times in s."""
+
+    x: float = 0.0  # rate [bit/s]
+    window: float = 0.0  # W
+    inflection: float = 1.0  # W_i
+    size: int = 0  # size of the last packet
+    cleared: int = 0  # number of the last packet that no longer counts as in flight
+    sent_time: float = 0.0  # time of the last packet sent
+    srtt: float = 0.0  # s_rtt; 0: no sample
+    base: float = -1e9  # minimum one-way delay; < -1e8: no sample
+    delay: float = 0.0  # d
+    delay_average: float = 0.0  # d_avg
+    variation: float = 0.0  # v
+    averaged: float = -1e9  # time of the last update of d_avg
+    alpha: float = 0.0
+    alpha_time: float = -1e9  # time of its last update
+    delivered: int = 0  # packets received since then
+    delivered_marked: int = 0  # those of them that are marked
+    is_lost: int = 0  # 1: a loss since the last reaction
+    is_marked: int = 0  # 1: a mark since the last reaction
+    reacted: float = -1e9  # time of the last reaction
+    congested: float = -1e9  # time of the last loss or mark
+    inflection_time: float = -1e9  # time of the last update of W_i
+    reactions: int = 0  # number of reductions of W
+    in_flight: int = 0  # maximum bytes in flight in this RTT
+    in_flight_before: int = 0  # maximum in the RTT before
+    round_time: float = -1e9  # begin of this RTT
+    adjust: float = 0.0  # rate_adjust_factor
+    size_deviation: float = 0.0  # frame_size_dev
+    target_delay: float = 0.0  # qdelay_target
+    norms: tuple[float, ...] = (0.0,) * HISTORY  # last delays over the minimum of the target
+    norm_count: int = 0
+    norm_time: float = -1e9
+    lossy: int = 0  # 1: a loss in this RTT
+    loss_rate: float = 0.0  # loss_event_rate, averaged share of RTTs with losses
+
+
+@dataclass(frozen=True)
+class SCReAM(encoder.EncodedMedia):
+    """Self-Clocked Rate Adaptation for Multimedia, version 2.
+
+    Parameters
+    ----------
+    min_rate, max_rate : float, bit/s, > 0
+        Range of the rate, TARGET_BITRATE_MIN and TARGET_BITRATE_MAX, for example 150 kb/s and 1.5 Mb/s.
+    ecn : str
+        "none", "classic" (RFC 3168), or "l4s" (ECT(1), RFC 9331).
+    beta_loss, beta_ecn : float, in (0, 1)
+        Factors of the window after a loss and after a mark of classic ECN.
+    virtual_rtt : float, s, > 0
+        VIRTUAL_RTT; the program has 0.030 s for reactions.
+    divided : bool
+        Whether reductions by marks and delays are divided by h, as in the text; False shows the effect.
+    queue_target, max_queue_target : float, s, > 0
+        QDELAY_TARGET_LO and QDELAY_TARGET_HI; 0.1 and 0.3 s in the program.
+    competing : bool
+        Whether the target grows if competing flows fill the queue.
+    min_window : int, bytes, > 0
+        MIN_REF_WND, and the initial window.
+    growth : float, >= 0
+        Multiplicative growth per RTT far from W_i, MUL_INCREASE_FACTOR; 0.05 in the program.
+    cautious_rtts : float, > 0
+        RTTs after congestion until it is in force in full, POST_CONGESTION_DELAY_RTT; 200 in the program.
+    window_headroom : float, > 0
+        Maximum window over bytes in flight, for growth: BYTES_IN_FLIGHT_HEAD_ROOM.
+    min_overhead, max_overhead : float, >= 1
+        Range of bytes in flight over the window, REF_WND_OVERHEAD_MIN and REF_WND_OVERHEAD_MAX.
+    gain_up, gain_down : float, in (0, 1]
+        Weights of alpha, L4S_AVG_G_UP and L4S_AVG_G_DOWN.
+    alpha_interval : float, s, > 0
+        Maximum time between updates of alpha.
+    delay_gain : float, in (0, 1]
+        Weight of a growing delay in its average, QDELAY_AVG_G.
+    variation : float, s, > 0
+        Delay that counts as a variation of 1, QDELAY_DEV_NORM.
+    min_calm : float, in (0, 1]
+        MIN_QUEUE_DELAY_DEV_SCALE; 1 leaves out the optional restriction by the variation of delays.
+    report_interval : float, s, > 0
+        Time between two reports, for example 0.02.
+    report_repeat : float, packets, >= 0
+        Packets of earlier reports that a report repeats.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    min_rate: QuantityField = default(150e3)
+    max_rate: QuantityField = default(1.5e6)
+    ecn: str = "none"
+    beta_loss: float = 0.7
+    beta_ecn: float = 0.8
+    virtual_rtt: QuantityField = default(0.025)
+    divided: bool = True
+    queue_target: QuantityField = default(0.06)
+    max_queue_target: QuantityField = default(0.4)
+    competing: bool = True
+    min_window: SizeField = default(3000)
+    growth: float = 0.02
+    cautious_rtts: float = 100.0
+    window_headroom: float = 1.5
+    min_overhead: float = 1.5
+    max_overhead: float = 3.0
+    gain_up: float = 0.125
+    gain_down: float = 0.0078125
+    alpha_interval: QuantityField = default(0.01)
+    delay_gain: float = 0.25
+    variation: QuantityField = default(0.025)
+    min_calm: float = 0.1
+    report_interval: QuantityField = default(0.02)
+    report_repeat: float = 0.0
+
+    dimensions = {
+        **dict.fromkeys(("min_rate", "max_rate"), RATE),
+        **dict.fromkeys(("virtual_rtt", "queue_target", "max_queue_target", "alpha_interval"), TIME),
+        **dict.fromkeys(("variation", "report_interval"), TIME),
+        "min_window": SIZE,
+        **encoder.EncodedMedia.dimensions,
+    }
+
+    required_env = frozenset({"random"})
+    equilibrium_is_static = False
+    times = ()
+    no_equilibrium = "its window grows until packets are marked, lost or delayed, and is reduced then"
+    linear_refusal = "SCReAM has no linear model: its average of delays falls at once, and grows by a quarter"
+    operating_range = OperatingRange((1e6, 3e6), (0.04, 0.2), packet_size=500, convergence=500.0)
+    reference_loop = ReferenceLoop(1e6, (0.1,), "ours", 500)
+
+    def __post_init__(self) -> None:
+        for name in ("min_rate", "max_rate"):
+            object.__setattr__(self, name, as_rate(getattr(self, name), name))
+        object.__setattr__(self, "min_window", as_size(self.min_window, "min_window"))
+        times = {name: as_delay for name, dimension in self.dimensions.items() if dimension is TIME}
+        check_number(self, **{name: read for name, read in times.items() if name != "pauses"})
+        check_number(self, beta_loss=None, beta_ecn=None, growth=0.0, cautious_rtts=None, window_headroom=None)
+        check_number(self, min_overhead=1.0, max_overhead=1.0, gain_up=None, gain_down=None, delay_gain=None)
+        check_number(self, min_calm=None, report_repeat=0.0)
+        check_choice(self, "ecn", ECN)
+        check_choice(self, "competing", (True, False))
+        check_choice(self, "divided", (True, False))
+        limits = {"min_rate": self.max_rate, "queue_target": self.max_queue_target, "min_overhead": self.max_overhead}
+        for name, limit in {**limits, **dict.fromkeys(("gain_up", "gain_down", "delay_gain", "min_calm"), 1.0)}.items():
+            if getattr(self, name) > limit:
+                raise ValueError(f"{name} must be <= {limit:g}, got {shown(getattr(self, name))}")
+        for name in ("beta_loss", "beta_ecn"):
+            if not getattr(self, name) < 1.0:
+                raise ValueError(f"{name} must be < 1, got {shown(getattr(self, name))}")
+        super().__post_init__()
+
+    def params(self) -> dict[str, Any]:
+        """Return the parameters, with the index of `ecn`."""
+        return {**super().params(), "ecn": float(ECN.index(self.ecn))}
+
+    @property
+    def ecn_echo(self) -> str | None:
+        return {"none": None, "classic": "accurate", "l4s": "scalable"}[self.ecn]
+
+    # ---- windows at random marks -------------------------------------------------------------------------
+
+    @check_arguments
+    def marked_window(self, probability: float, rtt: Quantity, packet_size: Quantity) -> float:
+        """Return the mean window of L4S if packets are marked independently of each other, without a queue [bytes].
+
+        For packets that are evenly spaced. Packet runs have it within 4 % for windows of ten packets or more.
+
+        Parameters
+        ----------
+        probability : float
+            Probability that a packet is marked, > 0 and < 1.
+        rtt : float, s
+            RTT, > 0.
+        packet_size : int, bytes
+            Size of packets, > 0.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            An argument out of range; an interval of reports that is shorter than `alpha_interval`, so that alpha is not
+            updated at each report, or so long that a report is full before.
+        ConvergenceError
+            No window balances growth and reductions.
+
+        Examples
+        --------
+        >>> hosts = SCReAM(ecn="l4s", max_rate="100 Mb/s")
+        >>> round(hosts.marked_window(0.05, "25 ms", 1360) * 0.05 / 1360, 2)  # packets marked per RTT
+        1.31
+        """
+        if not 0.0 < probability < 1.0:
+            raise ValueError(f"probability must be > 0 and < 1, got {shown(probability)}")
+        path, size = as_delay(rtt, "rtt"), as_size(packet_size, "packet_size")
+        if self.report_interval < min(self.alpha_interval, path):
+            raise ValueError(
+                f"report_interval must be >= {min(self.alpha_interval, path):g} s, the interval of alpha, got "
+                f"{self.report_interval:g}"
+            )
+        return balanced_window(self.namespace(), probability, path, size)
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = Header
+    FlowState = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {
+            "on_start": flow_on_start,
+            "on_send": flow_on_send,
+            "on_receive": flow_on_receive,
+            "on_report": flow_on_report,
+            "on_control": flow_on_control,
+            "on_timer": flow_on_timer,
+        }
+
+
+# Hooks ----------------------------------------------------------------------------------------------------------------
+
+
+def flow_on_start(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
+    """Start with the minimum window, at the minimum rate."""
+    flow.x = max(flow.x, p.min_rate)
+    flow.window = p.min_window
+    flow.target_delay = p.queue_target
+    flow.sent_time = env.now
+    encoder.open_media(flow, flow.x, p, env)
+    if p.frames == 0.0:
+        env.timer = TIMEOUT
+
+
+def flow_on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
+    """Number a packet, name its frame, and stop if the window is full."""
+    flow.size = env.packet_size
+    flow.sent_time = env.now
+    encoder.packet_sent(flow, header, p, env)
+    feedback.packet_sent(flow, header, env)
+    flow.in_flight = max(flow.in_flight, bytes_in_flight(flow))
+    if is_full(flow, p):
+        env.rate = 0.0
+
+
+def flow_on_receive(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
+    """Keep the arrival of a packet, and count frames."""
+    feedback.packet_received(flow, header, p, env)
+    encoder.frame_received(flow, header, env)
+
+
+def flow_on_report(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
+    """Report the packets since the last report."""
+    feedback.write_report(flow, header, p, env)
+
+
+def flow_on_control(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
+    """Update delays, window and rate by a report."""
+    before = flow.reported_to
+    feedback.read_report(flow, header, env)
+    if flow.received > 0 and flow.received_arrival[flow.received - 1] >= 0.0:
+        newest = flow.received - 1
+        waited = header.stamp / feedback.STAMP_UNITS - flow.received_arrival[newest]
+        for k in range(flow.received):
+            if flow.received_arrival[k] >= 0.0:
+                note_base(flow, flow.received_arrival[k] - flow.received_sent[k])
+        note_delay(flow, flow.received_arrival[newest] - flow.received_sent[newest])
+        note_rtt(flow, env.now - flow.received_sent[newest] - waited)
+    if flow.srtt > 0.0:
+        flow.delivered += flow.received
+        flow.delivered_marked += flow.marked
+        flow.is_lost = 1 if flow.lost > 0 else flow.is_lost
+        flow.lossy = 1 if flow.lost > 0 else flow.lossy
+        flow.is_marked = 1 if flow.marked > 0 else flow.is_marked
+        respond(flow, 1.0 * flow.size * (flow.reported_to - before - flow.marked), p, env.now)
+    release(flow, p, env)
+
+
+def flow_on_timer(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
+    """Capture the next frame; send again if reports have been missing for long."""
+    if env.now - flow.sent_time >= TIMEOUT:
+        flow.cleared = flow.sent
+    if p.frames == 0.0:
+        env.timer = TIMEOUT
+    else:
+        capture(flow, p, env)
+    release(flow, p, env)
+
+
+# Sending --------------------------------------------------------------------------------------------------------------
+
+
+def bytes_in_flight(flow: FlowState) -> int:
+    """The bytes sent after the newest packet that has been reported."""
+    return flow.size * (flow.sent - max(flow.reported_to, flow.cleared))
+
+
+def variation_threshold(flow: FlowState) -> float:
+    """The threshold v_th of the variation of delays."""
+    return max(0.05, 0.1 - min(flow.size / flow.window, 1.0))
+
+
+def is_full(flow: FlowState, p: Params) -> bool:
+    """Return whether the send window is closed, or the record of sending times is full."""
+    if flow.sent - max(flow.reported_to, flow.cleared) >= feedback.SENT:
+        return True
+    quiet = max(0.0, 1.0 - flow.variation / variation_threshold(flow))
+    return bytes_in_flight(flow) >= flow.window * (p.min_overhead + (p.max_overhead - p.min_overhead) * quiet)
+
+
+def pace(flow: FlowState, p: Params) -> float:
+    """The rate at which frames leave, which is relaxed near the maximum rate."""
+    relaxed = min(1.0, (flow.x / p.max_rate - RELAXED_FROM) / (1.0 - RELAXED_FROM))
+    scale = min(1.0, max(1.0 / MAX_RELAXED, 1.0 - relaxed))
+    return p.headroom * max(MIN_PACE, flow.x) / scale
+
+
+def release(flow: FlowState, p: Params, env: FlowEnv) -> None:
+    """Send, if there are packets and the window is open."""
+    if is_full(flow, p):
+        env.rate = 0.0
+    elif p.frames == 0.0:
+        env.rate = flow.x
+    elif flow.last_of[flow.encoded % encoder.RING] > flow.sent:
+        env.rate = pace(flow, p)
+
+
+def capture(flow: FlowState, p: Params, env: FlowEnv) -> None:
+    """Capture a frame, and measure delay of the media queue and size of the frame."""
+    period = 1.0 / p.frames
+    waited = 0.0
+    if flow.last_of[flow.encoded % encoder.RING] > flow.sent:
+        oldest = flow.sending if flow.last_of[flow.sending % encoder.RING] > flow.sent else flow.sending + 1
+        waited = env.now - flow.captured_of[oldest % encoder.RING]
+    flow.adjust += ADJUST_GAIN * (waited - 0.25 * period) / period
+    flow.adjust = min(max(flow.adjust, 0.0), MAX_ADJUST)
+    encoded, rest, nominal = flow.encoded, flow.rest, flow.target * period / 8.0
+    last = flow.last_of[encoded % encoder.RING] if encoded > 0 else flow.sent
+    encoder.next_frame(flow, flow.x, p, env)
+    if flow.encoded > encoded:
+        size = env.packet_size * (flow.last_of[flow.encoded % encoder.RING] - last) + flow.rest - rest
+        excess = max(0.0, (size - nominal) / nominal)
+        flow.size_deviation = min(MAX_SIZE, flow.size_deviation + SIZE_GAIN * (excess - flow.size_deviation))
+
+
+# Measurements ---------------------------------------------------------------------------------------------------------
+
+
+def note_base(flow: FlowState, delay: float) -> None:
+    """Keep the minimum one-way delay."""
+    flow.base = delay if flow.base < -1e8 else min(flow.base, delay)
+
+
+def note_delay(flow: FlowState, delay: float) -> None:
+    """Compute the queueing delay from a one-way delay."""
+    flow.delay = max(delay - flow.base, 0.0)
+
+
+def note_rtt(flow: FlowState, rtt: float) -> None:
+    """Smooth the RTT (RFC 6298, sec. 2)."""
+    flow.srtt = rtt if flow.srtt == 0.0 else flow.srtt + 0.125 * (rtt - flow.srtt)
+
+
+def average_marks(flow: FlowState, p: Params, now: float) -> None:
+    """Update alpha: it rises fast and falls slowly."""
+    if now - flow.alpha_time >= min(p.alpha_interval, flow.srtt) and flow.delivered > 0:
+        share = flow.delivered_marked / flow.delivered
+        if share >= flow.alpha:
+            flow.alpha += p.gain_up * (share - flow.alpha)
+        else:
+            flow.alpha *= 1.0 - p.gain_down
+        flow.alpha_time = now
+        flow.delivered, flow.delivered_marked = 0, 0
+
+
+def average_delay(flow: FlowState, p: Params, now: float) -> None:
+    """Update the average of the delay, which falls at once, and its variation."""
+    if now - flow.averaged >= min(p.virtual_rtt, flow.srtt):
+        if flow.delay < flow.delay_average:
+            flow.delay_average = flow.delay
+        else:
+            flow.delay_average += p.delay_gain * (flow.delay - flow.delay_average)
+        limit = MAX_DEVIATION * variation_threshold(flow)
+        excess = min(max((flow.delay - 0.25 * p.variation) / p.variation, 0.0), limit)
+        flow.variation += DEVIATION_GAIN * (excess - flow.variation)
+        flow.averaged = now
+
+
+def adjust_target(flow: FlowState, p: Params, now: float) -> None:
+    """Raise the target of the delay if competing flows keep the queue long."""
+    if p.competing == 0.0 or now - flow.norm_time < HISTORY_STEP:
+        return
+    flow.norm_time = now
+    flow.norms[flow.norm_count % HISTORY] = flow.delay / p.queue_target
+    flow.norm_count += 1
+    recent, total, squares = 0.0, 0.0, 0.0
+    for k in range(HISTORY):
+        total += flow.norms[k] / HISTORY
+        squares += flow.norms[k] * flow.norms[k] / HISTORY
+    for k in range(RECENT):
+        recent += flow.norms[(flow.norm_count - 1 - k + HISTORY) % HISTORY] / RECENT
+    variance = max(squares - total * total, 0.0)
+    target = p.queue_target * (recent + sqrt(variance))
+    if flow.loss_rate > LOSS_EVENTS:
+        flow.target_delay = 1.5 * target
+    elif variance < STEADY:
+        flow.target_delay = target
+    elif target < p.queue_target:
+        flow.target_delay = max(0.5 * flow.target_delay, target)
+    else:
+        flow.target_delay *= 0.9
+    flow.target_delay = max(p.queue_target, min(p.max_queue_target, flow.target_delay))
+
+
+# Window ---------------------------------------------------------------------------------------------------------------
+
+
+def respond(flow: FlowState, acked: float, p: Params, now: float) -> None:
+    """Update the window and the rate; `acked` are bytes newly acknowledged without marks."""
+    average_marks(flow, p, now)
+    average_delay(flow, p, now)
+    adjust_target(flow, p, now)
+    if now - flow.round_time >= flow.srtt:
+        flow.in_flight_before = flow.in_flight
+        flow.in_flight = bytes_in_flight(flow)
+        flow.loss_rate += LOSS_WEIGHT * (flow.lossy - flow.loss_rate)
+        flow.lossy = 0
+        flow.round_time = now
+    distance = NEAR * (flow.window - flow.inflection) / flow.inflection
+    scale = max(MIN_SCALE, min(1.0, distance * distance))
+    calm = max(p.min_calm, 1.0 - flow.variation / variation_threshold(flow))
+    reduce_window(flow, scale, calm, p, now)
+    grow_window(flow, acked, scale, calm, p, now)
+    flow.x = media_rate(flow, p)
+    if flow.x >= p.max_rate:
+        limit = max(flow.in_flight, flow.in_flight_before, p.headroom * p.max_rate * flow.srtt / 8.0)
+        flow.window = max(min(flow.window, limit), p.min_window)
+
+
+def reduce_window(flow: FlowState, scale: float, calm: float, p: Params, now: float) -> None:
+    """Reduce the window by losses, marks or the delay, once every min(VIRTUAL_RTT, s_rtt)."""
+    if flow.is_lost > 0 or flow.is_marked > 0:
+        flow.congested = now
+    since = now - flow.reacted
+    is_delayed = flow.delay_average > 0.5 * flow.target_delay
+    if since < min(p.virtual_rtt, flow.srtt) or not (flow.is_lost > 0 or flow.is_marked > 0 or is_delayed):
+        return
+    if now - flow.inflection_time > KEEP * flow.srtt:
+        flow.inflection_time = now
+        flow.inflection = flow.window
+    repeated = reductions_per_rtt(flow.srtt, p)
+    if flow.is_lost > 0:
+        flow.window *= p.beta_loss
+    elif flow.is_marked > 0 and p.ecn == L4S:
+        reduction = 0.5 * flow.alpha / repeated
+        if flow.delay < LARGE_DELAY * flow.target_delay:
+            reduction *= max(MIN_GROWTH, scale) * calm
+        if since > 100.0 * max(p.virtual_rtt, flow.srtt) and flow.in_flight_before > 0:
+            flow.window = min(flow.window, 1.0 * flow.in_flight_before)
+        flow.window *= 1.0 - reduction
+    elif flow.is_marked > 0:
+        flow.window *= p.beta_ecn
+    else:
+        excess = min(1.0, 2.0 * flow.delay_average / flow.target_delay - 1.0)
+        flow.window *= 1.0 - 0.5 * excess / repeated
+    flow.window = max(flow.window, p.min_window)
+    flow.reacted = now
+    flow.reactions += 1
+    flow.is_lost, flow.is_marked = 0, 0
+
+
+def reductions_per_rtt(rtt: float, p: Params) -> float:
+    """The number by which reductions are divided, because so many can occur in an RTT."""
+    return max(1.0, rtt / p.virtual_rtt) if p.divided > 0.0 else 1.0
+
+
+def grow_window(flow: FlowState, acked: float, scale: float, calm: float, p: Params, now: float) -> None:
+    """Grow the window by acknowledged bytes without marks, unless the media do not use it."""
+    post = min(1.0, (now - flow.congested) / (p.cautious_rtts * max(p.virtual_rtt, flow.srtt)))
+    increment = acked * min(1.0, flow.size / flow.window) * min(1.0, flow.srtt / p.virtual_rtt)
+    increment *= max(MIN_GROWTH, scale) * calm
+    increment *= 1.0 + p.growth * flow.window / flow.size * post * scale
+    allowed = flow.size + p.window_headroom * max(flow.in_flight, flow.in_flight_before)
+    if flow.window + increment <= allowed and flow.x < p.max_rate:
+        flow.window += increment
+
+
+def media_rate(flow: FlowState, p: Params) -> float:
+    """The rate of the media for a window."""
+    share = media_share(flow.window, flow.size, flow.adjust + flow.size_deviation)
+    return min(max(8.0 * flow.window * share / flow.srtt, p.min_rate), p.max_rate)
+
+
+def media_share(window: float, size: float, variation: float) -> float:
+    """The share of the window per RTT that media use, for packets of a size, and variations of frames."""
+    small = 1.0 - min(0.2, max(0.0, min(size / window, 1.0) - 0.1))
+    return small * size / (size + OVERHEAD_BYTES) / (DIVISOR + variation)
+
+
+# Windows at random marks ----------------------------------------------------------------------------------------------
+
+
+def balanced_window(p: Params, probability: float, rtt: float, size: float) -> float:
+    """Return the window at which growth equals reductions [bytes]."""
+    reports = max(ceil(min(p.virtual_rtt, rtt) / p.report_interval - 1e-9), 1)
+    repeated = reductions_per_rtt(rtt, p)
+
+    def excess(window: float) -> float:
+        share = media_share(window, size, 0.0)
+        packets = share * window / rtt * p.report_interval / size
+        alpha, wait = alpha_at_reactions(probability, packets, reports, p)
+        growth = share * size * (1.0 - probability) * min(1.0, rtt / p.virtual_rtt) / rtt
+        return growth - 0.5 * alpha * window / repeated / (wait * p.report_interval)
+
+    full = feedback.BLOCKS * size * rtt / (p.report_interval * media_share(1e9 * size, size, 0.0))
+    low, high = 0.3 * size / probability, min(5.0 * size / probability, full)
+    if high == full and (low > full or excess(full) > 0.0):
+        raise ValueError(
+            f"report_interval must be so short that a report has {feedback.BLOCKS} packets or fewer, got "
+            f"{p.report_interval:g} s with probability = {probability:g}"
+        )
+    if not excess(low) > 0.0 > excess(high):
+        raise ConvergenceError(f"no window balances growth and reductions at probability = {probability:g}")
+    while high > (1.0 + _CLOSE) * low:
+        middle = sqrt(low * high)
+        low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
+    return sqrt(low * high)
+
+
+def alpha_at_reactions(probability: float, packets: float, reports: int, p: Params) -> tuple[float, float]:
+    """Return the mean of alpha at reactions, and the mean number of reports between two.
+
+    `packets` is the mean number of packets of a report, and `reports` the minimum number between two reactions.
+    """
+    spread = sqrt(probability * (1.0 - probability) / max(packets, 1.0))
+    top = min(1.0, probability + 8.0 * spread + 2.0 / max(packets, 1.0))
+    grid = np.linspace(0.0, top, _POINTS)
+    steps = np.zeros((2, _POINTS, _POINTS))  # from alpha to alpha, in a report without marks and in one with marks
+    rows, fewer = np.arange(_POINTS), int(packets)
+    for n, weight in ((fewer, fewer + 1.0 - packets), (fewer + 1, packets - fewer)):
+        for marks in range(n + 1):
+            chance = weight * comb(n, marks) * probability**marks * (1.0 - probability) ** (n - marks)
+            share = marks / n if n > 0 else 0.0
+            after = np.where(share >= grid, grid + p.gain_up * (share - grid), grid * (1.0 - p.gain_down))
+            place = np.minimum(after if n > 0 else grid, top) / top * (_POINTS - 1)
+            below = np.minimum(place.astype(int), _POINTS - 2)
+            steps[int(marks > 0), rows, below] += chance * (below + 1.0 - place)
+            steps[int(marks > 0), rows, below + 1] += chance * (place - below)
+    clean, marked = steps
+    until_mark = np.linalg.inv(np.eye(_POINTS) - clean)
+    both = clean + marked
+    # rows: alpha at a reaction; columns: alpha after reports without marks since then, or with some
+    without = np.linalg.matrix_power(clean, reports - 1)
+    some = np.linalg.matrix_power(both, reports - 1) - without
+    waiting = without @ clean @ until_mark
+    kernel = some @ both + without @ marked + waiting @ marked
+    law = _stationary(kernel)
+    return float(law @ grid), float(reports + (law @ waiting).sum())
+
+
+def _stationary(kernel: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the stationary distribution of a chain."""
+    system = np.vstack([kernel.T - np.eye(len(kernel)), np.ones(len(kernel))])
+    law, *_ = np.linalg.lstsq(system, np.append(np.zeros(len(kernel)), 1.0), rcond=None)
+    return np.asarray(law)
