@@ -3,7 +3,7 @@
 A mix is a text such as "cubic:2,bbr,web,call": names with numbers of flows; web and stream have shares of the rate.
 Downloads (`cubic`, `newreno`, `bbr`, `prague`) last for the whole run. Their RTTs are evenly spread over the range;
 calls have the middle of the range. Delays are measured at the packets or video frames of each application: call,
-game, nada and gcc.
+game, nada, gcc, and cloud (a game rendered elsewhere, whose frames are bursts of packets).
 
 With an uplink, ACKs and reports of the mix cross it, next to uploads and calls in the other direction (`up`).
 """
@@ -72,6 +72,7 @@ def keep_rtt(flow: TimedRate.FlowState, header: Any, p: Params, env: FlowEnv) ->
 
 RATES = {"call": 960e3, "game": 100e3}
 """Constant rates of applications [bit/s]."""
+CLOUD_RATE = 10e6  # bit/s
 HOSTS: Mapping[str, tuple[Callable[[], Protocol], int]] = {  # host of each name of a mix, and its packet size [bytes]
     "cubic": (lambda: CUBIC(transport="sack"), 1500),
     "newreno": (lambda: NewReno(transport="sack"), 1500),
@@ -81,9 +82,11 @@ HOSTS: Mapping[str, tuple[Callable[[], Protocol], int]] = {  # host of each name
     "game": (lambda: TimedRate(RATES["game"]), 200),
     "nada": (lambda: NADA(frames=30.0), 1200),
     "gcc": (lambda: GCC(form="libwebrtc", frames=30.0, min_rate="300 kb/s"), 1200),
+    # A controller with one rate: its encoder sends each frame as a burst at 50 times the rate
+    "cloud": (lambda: NADA(frames=60.0, min_rate=CLOUD_RATE, max_rate=CLOUD_RATE, headroom=50.0), 1200),
 }
-MEDIA = ("nada", "gcc")
-"""Calls that adapt their rate; their delays are those of video frames."""
+MEDIA = ("nada", "gcc", "cloud")
+"""Applications that send video frames, whose delays are measured."""
 UP = " up"
 """End of the names of flows that send over the uplink."""
 DELAYED_ACKS = (2, "25 ms")  # RFC 9000 sec. 13.2, for flows with an uplink
@@ -106,7 +109,7 @@ COLUMNS = {
 }
 """Measured quantities and their titles."""
 OF_APPLICATION = ("delay_50", "delay_95", "delay_99", "lost")
-"""Quantities of each application (call, game, nada, gcc); the others are those of the whole run."""
+"""Quantities of each application (call, game, nada, gcc, cloud); the others are those of the whole run."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +213,8 @@ class AccessLink:
         if self.up_rate:
             directions.append(("--up", self.up_parts, "uplink", float(self.up_rate), "uploads"))
         for source, parts, link, limit, transfers in directions:
-            load = sum(value * limit if name in SHARES else value * RATES.get(name, 0.0) for name, value in parts)
+            rates = RATES | {"cloud": CLOUD_RATE}
+            load = sum(value * limit if name in SHARES else value * rates.get(name, 0.0) for name, value in parts)
             if load >= limit:
                 notes.append(
                     f"The calls, games, streams and pages of {source} need {load / 1e6:.3g} Mb/s, and the {link} has"

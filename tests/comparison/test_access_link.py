@@ -70,6 +70,24 @@ def test_frames_of_gcc_are_measured():
     assert -1e-6 < values["delay_50"] < values["delay_99"] < 34.0 and values["lost"] == 0.0
 
 
+def test_frames_of_a_rendered_game_are_bursts():
+    """17 packets of 1200 bytes at 20 Mb/s take 8.2 ms, of which the last packet's 0.48 ms is not added delay."""
+    link = AccessLink("20 Mb/s", (0.03, 0.03), "cubic,cloud", duration=4.0)
+    values = measure(link, FQCoDel(mark=True), 0)["cloud"]
+    assert 16 * 0.48 - 0.1 < values["delay_50"] < 2.5 * 16 * 0.48 and values["lost"] < 1.0
+    notes = AccessLink("15 Mb/s", (0.03, 0.03), "cubic,cloud:2").notes({})
+    assert "need 20 Mb/s" in notes[0]
+
+
+def test_bbr_gets_half_of_a_link_that_a_stream_fills_from_fair_queues_only():
+    link = AccessLink("20 Mb/s", (0.04, 0.04), "bbr,stream:0.95,call", duration=8.0)
+    rates = {}
+    for discipline in (DropTail(), FQCoDel(mark=True)):
+        run = ecc.packet.simulate(link.scenario(discipline, 0))
+        rates[type(discipline).__name__] = float(run.goodput[40:, 0].mean()) / 20e6
+    assert rates["DropTail"] < 0.15 < 0.4 < rates["FQCoDel"] < 0.55
+
+
 def test_uploads_share_the_uplink_with_acks():
     link = AccessLink(
         "10 Mb/s", (0.02, 0.04), "cubic:2,web,call", up="cubic:2,stream:0.2,call", up_rate="6 Mb/s", duration=4.0
@@ -213,7 +231,7 @@ def test_the_footer_counts_the_runs_of_each_discipline():
         (["--mix", "web,call"], "mix must have a download (cubic, newreno, bbr, prague), got 'web,call'"),
         (
             ["--mix", "cubic,tv"],
-            "mix must have names of cubic, newreno, bbr, prague, call, game, nada, gcc, web, stream, got 'tv'",
+            "mix must have names of cubic, newreno, bbr, prague, call, game, nada, gcc, cloud, web, stream, got 'tv'",
         ),
         (["--up", "cubic,tv"], "up must have names of cubic,"),
         (["--up", "web"], "up must have no pages (web), got 'web'"),
