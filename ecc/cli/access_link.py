@@ -44,8 +44,8 @@ def access_link(
         typer.Option(
             metavar="NAME:N,...",
             help="Traffic: cubic, newreno, bbr and prague downloads, web and stream (constant rate) with their"
-            " share of the rate, as in web:0.1, and call, game, nada, gcc or cloud, whose delays are measured. At least one"
-            " download is needed.",
+            " share of the rate, as in web:0.1, and call, game, nada, gcc or cloud, whose delays are measured. At"
+            " least one download is needed.",
         ),
     ] = "cubic:2,bbr,web,call",
     up: Annotated[
@@ -193,8 +193,8 @@ def _text(table: pd.DataFrame, disciplines: list[str]) -> str:
         means += f" No run has ended of {', '.join(missing)}."
     both = " Packets of calls and games wait in both directions." if "utilization_up" in columns else ""
     return (
-        f"{text}\n\n{means} The delay is the time that packets (call, game) or frames (nada, gcc, cloud) wait in addition to"
-        f" the RTT without queues and the transmission time of a packet.{both}"
+        f"{text}\n\n{means} The delay is the time that packets (call, game) or frames (nada, gcc, cloud) wait in"
+        f" addition to the RTT without queues and the transmission time of a packet.{both}"
     )
 
 

@@ -14,7 +14,7 @@
 A flow is sparse until it has sent a quantum in one go, and then bulk until its queue is found empty. Its queue is kept
 while COBALT returns to rest. The state and the hooks are in `cake_hooks`. Differences from Linux: turns are exact, not
 rounded at random; hashes are other ones; the buffer counts bytes of packets, not of kernel memory; hosts are
-parameters. Not here: ingress mode, automatic rates, `diffserv8`, `precedence`, and flow modes with one queue per host.
+parameters. Not here: automatic rates, which change the tins' rates in a run, and flow modes with one queue per host.
 """
 
 from __future__ import annotations
@@ -36,13 +36,18 @@ from ecc.queues.schedulers import number_tuple, relabeled_classes
 MAX_QUEUES, WAYS = 16384, 8
 QUANTUM, MIN_QUANTUM = 1514, 300  # bytes; a quantum is a 4096th of a second at the rate, within these limits
 ALL = 65535
+EIGHTHS = tuple((7.0 / 8.0) ** tin for tin in range(8))
 SHARES = {  # share of the rate of each tin, and bytes of its turns without a rate
     "besteffort": ((1.0,), (ALL,)),
     "diffserv3": ((1.0, 1.0 / 16.0, 1.0 / 4.0), (1024, 64, 256)),
     "diffserv4": ((1.0, 1.0 / 16.0, 1.0 / 2.0, 1.0 / 4.0), (1024, 64, 512, 256)),
+    "diffserv8": (EIGHTHS, (256, 224, 196, 171, 149, 130, 113, 98)),
+    "precedence": (EIGHTHS, (256, 224, 196, 171, 149, 130, 113, 98)),
 }
-"""Tins in the order best effort, bulk, then others with increasing priority."""
-CODEPOINTS = {  # DSCP -> tin; all others are best effort
+"""Tins: best effort, bulk, then others with increasing priority; those of eight tins with increasing priority."""
+BEST_EFFORT = {"diffserv8": 2}
+"""Index of the best-effort tin, if it is not 0."""
+CODEPOINTS: dict[str, dict[int, int]] = {  # DSCP -> tin; all others are best effort
     "besteffort": {},
     "diffserv3": {1: 1, 8: 1, **dict.fromkeys((4, 44, 46, 48, 56), 2)},
     "diffserv4": {
@@ -50,6 +55,16 @@ CODEPOINTS = {  # DSCP -> tin; all others are best effort
         **dict.fromkeys((4, 16, 18, 20, 22, 24, 26, 28, 30, 34, 36, 38), 2),
         **dict.fromkeys((32, 40, 44, 46, 48, 56), 3),
     },
+    "diffserv8": {
+        1: 0,
+        **dict.fromkeys((2, 8, 10, 12, 14), 1),
+        **dict.fromkeys((24, 26, 28, 30, 34, 36, 38), 3),
+        **dict.fromkeys((4, 18, 20, 22), 4),
+        16: 5,
+        **dict.fromkeys((32, 40, 44, 46), 6),
+        **dict.fromkeys((48, 56), 7),
+    },
+    "precedence": {value: value // 8 for value in range(64)},
 }
 ISOLATION = {"triple": (1, 1), "dual-srchost": (1, 0), "dual-dsthost": (0, 1), "flows": (0, 0)}
 FRAMING = ("none", "ptm", "atm")
@@ -72,7 +87,8 @@ class CAKE(QueueDiscipline):
         As for `COBALT`. With m the transmission time of a packet at the tin's threshold, a tin's target is
         max(target, 1.5 m); its interval is longer by the same difference, and at least twice its target.
     tins : str
-        "diffserv3", "diffserv4" or "besteffort", which is one tin.
+        "diffserv3", "diffserv4", "diffserv8", "precedence" (by the first three bits of the codepoint), or "besteffort",
+        which is one tin.
     dscp : tuple of int, from 0 to 63
         Codepoint of each flow, repeated cyclically if there are more flows, for example 46 for a call (EF) and 8 for a
         backup (CS1).
@@ -89,6 +105,9 @@ class CAKE(QueueDiscipline):
         "none", "atm" or "ptm".
     ack_filter : str
         "off", "conservative" or "aggressive".
+    ingress : bool
+        Whether CAKE is behind the bottleneck, as for downloads at a home router. Dropped packets then count as sent, as
+        they have used the bottleneck, and COBALT signals only above two packets of each bulk flow.
 
     Raises
     ------
@@ -118,6 +137,7 @@ class CAKE(QueueDiscipline):
     mpu: int = 0
     framing: str = "none"
     ack_filter: str = "off"
+    ingress: bool = False
 
     dimensions = {"rate": RATE, "target": TIME, "interval": TIME, "overhead": SIZE, "mpu": SIZE}
 
@@ -136,6 +156,7 @@ class CAKE(QueueDiscipline):
             ("isolation", tuple(ISOLATION)),
             ("framing", FRAMING),
             ("ack_filter", ACK_FILTERS),
+            ("ingress", (False, True)),
         ):
             check_choice(self, name, choices)
         for name, low, high in (("dscp", 0, 63), ("sources", 0, 2**31 - 1), ("destinations", 0, 2**31 - 1)):
@@ -161,7 +182,7 @@ class CAKE(QueueDiscipline):
         times = [8.0 * self.packet_size / tin if tin > 0.0 else 0.0 for tin in rates]
         target, interval = float(self.target), float(self.interval)
         by_source, by_destination = ISOLATION[self.isolation]
-        tin_of = CODEPOINTS[self.tins]
+        tin_of, best_effort = CODEPOINTS[self.tins], BEST_EFFORT.get(self.tins, 0)
         return {
             "mark": float(self.mark),
             "packet_size": float(self.packet_size),
@@ -174,7 +195,7 @@ class CAKE(QueueDiscipline):
             "tin_target": tuple(target_at(time, target) for time in times),
             "tin_interval": tuple(interval_at(time, target, interval) for time in times),
             "mtu_time": tuple(times),
-            "tin_of": tuple(float(tin_of.get(value, 0)) for value in self.dscp),
+            "tin_of": tuple(float(tin_of.get(value, best_effort)) for value in self.dscp),
             "sources": tuple(map(float, self.sources)) or (-1.0,),
             "destinations": tuple(map(float, self.destinations)) or (-1.0,),
             "by_source": float(by_source),
@@ -182,6 +203,7 @@ class CAKE(QueueDiscipline):
             "overhead": float(self.overhead),
             "mpu": float(self.mpu),
             "framing": float(FRAMING.index(self.framing)),
+            "ingress": float(self.ingress),
             "filter": float(ACK_FILTERS.index(self.ack_filter)),
         }
 

@@ -44,6 +44,7 @@ class CakeState(CobaltState):
     tin: int = 0  # tin that has its turn, without a rate
     total: int = 0  # waiting packets
     next_packet: float = 0.0  # time from which the shaper lets a packet leave [s]
+    failsafe: float = 0.0  # time from which it does so although dropped packets were counted: at 2/3 of the rate [s]
     again: int = -1  # queue whose packet was dropped, and which is served again; -1: none
     signaled: int = 0  # 1 while a packet that COBALT has chosen is dropped
 
@@ -198,8 +199,8 @@ def on_arrival(link: CakeState, header: Any, p: Params, env: LinkEnv) -> None:
     env.filter = int(p.filter)
     if link.tin_packets[tin] == 0:
         link.tin_next[tin] = max(link.tin_next[tin], env.now)
-    if link.total == 0:
-        link.next_packet = max(link.next_packet, env.now)
+    if link.total == 0 and link.next_packet < env.now:
+        link.next_packet, link.failsafe = env.now, env.now
     link.packets[k] += 1
     link.tin_packets[tin] += 1
     link.total += 1
@@ -228,9 +229,12 @@ def on_drop(link: CakeState, header: Any, p: Params, env: LinkEnv) -> None:
     if link.signaled == 1:
         link.signaled = 0
         return
+    tin = k // int(p.n_queues)
     discount(link, k, p)
     if env.filter == 0:
-        full(link, k, env.now, p.tin_target[k // int(p.n_queues)])
+        full(link, k, env.now, p.tin_target[tin])
+    if p.ingress > 0.0:
+        charge(link, tin, charged_size(env.packet_size, p), 1, env.now, p)
 
 
 # ---- departures ------------------------------------------------------------------------------------------------------
@@ -286,11 +290,21 @@ def first_queue(link: CakeState, tin: int, examines_empty: bool, p: Params) -> i
     return link.after[decaying]
 
 
-def next_queue(link: CakeState, now: float, p: Params) -> int:
-    """Return the queue of the next packet; a packet waits, so that the search ends."""
-    examines_empty = True
+def is_shaped(link: CakeState, now: float, p: Params) -> bool:
+    """Return whether the shaper lets no packet leave now."""
+    return p.rate > 0.0 and not has_come(now, link.next_packet) and not has_come(now, link.failsafe)
+
+
+def next_queue(link: CakeState, last_tin: int, now: float, p: Params) -> int:
+    """Return the queue of the next packet; a packet waits, so that the search ends.
+
+    `last_tin` is the tin of a packet that was just dropped, which is served on, or -1. After a drop the shaper may let
+    no packet leave: -1.
+    """
+    tin, examines_empty = last_tin, last_tin < 0
     while True:
-        tin = below_threshold(link, now, p) if p.rate > 0.0 else by_turns(link, p)
+        if tin < 0:
+            tin = below_threshold(link, now, p) if p.rate > 0.0 else by_turns(link, p)
         k = first_queue(link, tin, examines_empty, p)
         while k < list_of(0, NEW, p) and link.deficit[k] <= 0.0:
             if link.kind[k] == SPARSE and link.packets[k] > 0:
@@ -308,16 +322,23 @@ def next_queue(link: CakeState, now: float, p: Params) -> int:
             if link.packets[k] > 0:
                 return k
             retire(link, k, tin, now, p)
+        if is_shaped(link, now, p):
+            return -1
+        tin = -1
 
 
 def on_select(link: CakeState, header: Any, p: Params, env: LinkEnv) -> None:
     """Choose the queue of the next packet, or wait for the shaper."""
-    if link.again >= 0:
-        env.queue_index = link.again
-    elif p.rate > 0.0 and not has_come(env.now, link.next_packet):
-        env.wait = link.next_packet - env.now
+    k = link.again
+    if k < 0 and not is_shaped(link, env.now, p):
+        k = next_queue(link, -1, env.now, p)
+    elif k >= 0 and p.ingress > 0.0:
+        k = next_queue(link, k // int(p.n_queues), env.now, p)
+    if k >= 0:
+        env.queue_index = k
     else:
-        env.queue_index = next_queue(link, env.now, p)
+        link.again = -1
+        env.wait = min(link.next_packet, link.failsafe) - env.now
 
 
 def charged_size(size: int, p: Params) -> float:
@@ -330,29 +351,42 @@ def charged_size(size: int, p: Params) -> float:
     return float(length)
 
 
+def charge(link: CakeState, tin: int, size: float, is_dropped: int, now: float, p: Params) -> None:
+    """Charge a packet to its tin and to the shaper."""
+    if p.rate > 0.0:
+        time = 8.0 * size / p.tin_rate[tin]
+        if not has_come(link.tin_next[tin], now):
+            link.tin_next[tin] += time
+        elif not has_come(link.tin_next[tin], now + time):
+            link.tin_next[tin] = now + time
+        link.next_packet += 8.0 * size / p.rate
+        if is_dropped == 0:
+            link.failsafe += 1.5 * 8.0 * size / p.rate
+
+
 def on_dequeue(link: CakeState, header: Any, p: Params, env: LinkEnv) -> None:
-    """Signal congestion by COBALT, and charge the packet to its queue, its tin and the shaper unless it is dropped."""
+    """Signal congestion by COBALT, and charge the packet to its queue, its tin and the shaper.
+
+    A packet that is dropped is charged in ingress mode only, in which it has already used the link before CAKE.
+    """
     k = env.queue_index
     tin = k // int(p.n_queues)
+    size = charged_size(env.packet_size, p)
     discount(link, k, p)
-    examine(link, k, p.tin_target[tin], p.tin_interval[tin], p.mtu_time[tin], p, env)
+    packets = max(4.0, 2.0 * link.bulk[tin]) if p.ingress > 0.0 else 4.0
+    examine(link, k, p.tin_target[tin], p.tin_interval[tin], packets * p.mtu_time[tin], p, env)
     if link.packets[k] == 0:
         env.drop = 0
     if env.drop != 0:
         link.signaled = 1
         link.again = k
-        return
-    link.again = -1
-    size = charged_size(env.packet_size, p)
+        if p.ingress == 0.0:
+            return
+    else:
+        link.again = -1
     link.deficit[k] -= size
     link.tin_deficit[tin] -= size
-    if p.rate > 0.0:
-        time = 8.0 * size / p.tin_rate[tin]
-        if not has_come(link.tin_next[tin], env.now):
-            link.tin_next[tin] += time
-        elif not has_come(link.tin_next[tin], env.now + time):
-            link.tin_next[tin] = env.now + time
-        link.next_packet += 8.0 * size / p.rate
+    charge(link, tin, size, env.drop, env.now, p)
 
 
 HOOKS: dict[str, Hook] = {

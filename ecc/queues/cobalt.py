@@ -134,12 +134,12 @@ def empty(link: CobaltState, k: int, now: float, target: float, interval: float)
 
 
 def examine(
-    link: CobaltState, k: int, target: float, interval: float, mtu_time: float, p: Params, env: LinkEnv
+    link: CobaltState, k: int, target: float, interval: float, min_sojourn: float, p: Params, env: LinkEnv
 ) -> None:
-    """Signal congestion by the packet at the head of queue k, if it is due."""
+    """Signal congestion by the packet at the head of queue k, if it is due and has waited for `min_sojourn` too."""
     now, passed = env.now, is_over(env.now, link.next[k])
     is_due = link.count[k] > 0 and has_come(now, link.next[k])
-    if is_over(env.sojourn, target) and is_over(env.sojourn, 4.0 * mtu_time):
+    if is_over(env.sojourn, target) and is_over(env.sojourn, min_sojourn):
         if link.dropping[k] == 0:
             link.dropping[k] = 1
             link.next[k] = now + interval * link.scale[k]
@@ -167,7 +167,7 @@ def on_dequeue(link: CobaltState, header: Any, p: Params, env: LinkEnv) -> None:
     """Signal congestion by CoDel and BLUE; the last packet of the queue is not dropped."""
     mtu_time = 8.0 * p.packet_size / env.capacity
     target, interval = target_at(mtu_time, p.target), interval_at(mtu_time, p.target, p.interval)
-    examine(link, 0, target, interval, mtu_time, p, env)
+    examine(link, 0, target, interval, 4.0 * mtu_time, p, env)
     if env.queue <= env.packet_size:
         env.drop = 0
 

@@ -70,13 +70,13 @@ class Queue:
         if self.count and now - self.next >= -TICK:
             self.step(-1)
 
-    def judge(self, now, packet, draw):
+    def judge(self, now, packet, draw, bulk_flows):
         """Return whether a packet is to be dropped, and whether it is marked."""
         drop = marked = False
         late = now - self.next
         due = self.count > 0 and late >= -TICK
         sojourn = now - packet.arrived
-        if sojourn - self.target > TICK and sojourn - 4 * self.mtu_time > TICK:
+        if sojourn - self.target > TICK and sojourn - max(4, 2 * bulk_flows) * self.mtu_time > TICK:
             if not self.dropping:
                 self.dropping = True
                 self.next = now + self.interval * self.scale / 2**32
@@ -115,11 +115,12 @@ class Tin:
 
 
 class Cake:
-    def __init__(self, rate, shares, tin_of, hosts, limit, mtu, adjust, is_exact=True):
+    def __init__(self, rate, shares, tin_of, hosts, limit, mtu, adjust, is_exact=True, ingress=False):
         self.rate, self.tin_of, self.hosts, self.limit, self.adjust = rate, tin_of, hosts, limit, adjust
-        self.is_exact = is_exact
+        self.is_exact, self.ingress = is_exact, ingress
         self.tins = [Tin(rate * share, 0.005, 0.1, mtu) for share in shares]
         self.time_next, self.n_packets, self.in_service, self.waiting = 0.0, 0, 0, 0
+        self.failsafe = 0.0
         self.draw = random.Random(1).random
         self.dropped, self.marked = [], []
 
@@ -135,8 +136,8 @@ class Cake:
         queue = tin.queues[packet.flow]
         if not tin.n_packets:
             tin.time_next = max(tin.time_next, now)
-            if not self.n_packets:
-                self.time_next = max(self.time_next, now)
+            if not self.n_packets and self.time_next < now:
+                self.time_next = self.failsafe = now
         packet.arrived = now
         queue.packets.append(packet)
         tin.n_packets += 1
@@ -164,6 +165,8 @@ class Cake:
         tin.n_packets -= 1
         self.n_packets -= 1
         queue.full(now)
+        if self.ingress:
+            self.charge(now, tin, self.dropped[-1][1], True)
 
     def choose_tin(self, now):
         best, wait = self.tins[0], math.inf
@@ -176,11 +179,12 @@ class Cake:
 
     def dequeue(self, now):
         """Return the next packet, or None if the shaper waits."""
-        if not self.n_packets or self.time_next - now > TICK:
-            return None
-        first = True
+        first, tin = True, None
         while True:
-            tin = self.choose_tin(now)
+            if tin is None:
+                if not self.n_packets or min(self.time_next, self.failsafe) - now > TICK:
+                    return None
+                tin = self.choose_tin(now)
             while True:
                 turns = tin.decaying if first and tin.decaying else tin.new or tin.old or tin.decaying
                 if not turns:
@@ -197,10 +201,14 @@ class Cake:
                 turns.pop(0)
                 tin.old.append(queue)
             if turns and queue.packets:
-                return self.take(now, tin, queue)
+                packet = self.take(now, tin, queue)
+                if packet is not None:
+                    return packet
+                continue  # In ingress mode a drop may end the turn; the tin is served on
             if turns:
                 turns.pop(0)
                 self.retire(now, tin, queue)
+            tin = None
 
     def retire(self, now, tin, queue):
         queue.found_empty(now)
@@ -217,12 +225,19 @@ class Cake:
             self.waiting -= packet.size
             tin.n_packets -= 1
             self.n_packets -= 1
-            drop, marked = queue.judge(now, packet, self.draw)
+            drop, marked = queue.judge(now, packet, self.draw, tin.bulk if self.ingress else 0)
             if not drop or not queue.packets:
                 break
             self.dropped.append((now, packet))
+            if self.ingress:
+                queue.deficit -= self.charge(now, tin, packet, True)
+                return None
         if marked:
             self.marked.append((now, packet))
+        queue.deficit -= self.charge(now, tin, packet, False)
+        return packet
+
+    def charge(self, now, tin, packet, is_dropped):
         size = self.adjust(packet.size)
         time = 8 * size / tin.rate
         if tin.time_next < now - TICK:
@@ -230,8 +245,9 @@ class Cake:
         elif tin.time_next < now + time - TICK:
             tin.time_next = now + time
         self.time_next += 8 * size / self.rate
-        queue.deficit -= size
-        return packet
+        if not is_dropped:
+            self.failsafe += 12 * size / self.rate
+        return size
 
 
 def play(cake, capacity, arrivals, duration):
@@ -254,7 +270,7 @@ def play(cake, capacity, arrivals, duration):
                 heapq.heappush(events, (now + 8 * busy.size / capacity, 0, serial, busy))
             elif cake.n_packets:
                 serial += 1
-                heapq.heappush(events, (cake.time_next, 0, serial, None))
+                heapq.heappush(events, (min(cake.time_next, cake.failsafe), 0, serial, None))
     return departures
 
 

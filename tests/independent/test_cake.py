@@ -11,7 +11,14 @@ from ecc.models import ConstantRate, NewReno
 from ecc.packet.twin.state import TwinLink
 from ecc.queues import CAKE, RED
 
-SHARES = {"besteffort": (1.0,), "diffserv3": (1.0, 1 / 16, 1 / 4), "diffserv4": (1.0, 1 / 16, 1 / 2, 1 / 4)}
+EIGHTHS = tuple(0.875**tin for tin in range(8))
+SHARES = {
+    "besteffort": (1.0,),
+    "diffserv3": (1.0, 1 / 16, 1 / 4),
+    "diffserv4": (1.0, 1 / 16, 1 / 2, 1 / 4),
+    "diffserv8": EIGHTHS,
+    "precedence": EIGHTHS,
+}
 SIZE = 1000
 
 
@@ -37,6 +44,7 @@ def compare(cake, rates, capacity="20 Mb/s", duration=1.6, ecn=True, buffer=50_0
         buffer,
         cake.packet_size,
         adjust,
+        ingress=cake.ingress,
     )
     departures = play(hand, float(network.capacities[0]), arrivals, duration)
     for event, played in (
@@ -81,6 +89,8 @@ def test_triple_isolation_counts_the_busier_host_of_a_flow():
     [
         ("diffserv3", (0, 8, 46), (13.5e6, 1.125e6, 4.5e6)),
         ("diffserv4", (0, 1, 34, 40), (2e6, 1.125e6, 9e6, 4.5e6)),
+        ("diffserv8", (1, 46, 48), (0.0, 18e6 * 0.875**6, 18e6 * 0.875**7)),
+        ("precedence", (0, 63, 48), (0.0, 18e6 * 0.875**7, 18e6 * 0.875**6)),
     ],
 )
 def test_tins_have_the_thresholds_of_their_class(tins, dscp, expected):
@@ -97,6 +107,41 @@ def test_packets_are_marked_or_dropped_by_the_same_schedule(ecn):
     cake = CAKE(rate="10 Mb/s", tins="besteffort")
     _, hand, _ = compare(cake, ["10.5 Mb/s"], ecn=ecn)
     assert len(hand.marked if ecn else hand.dropped) > 10 and not (hand.dropped if ecn else hand.marked)
+
+
+@pytest.mark.parametrize("tins", ["besteffort", "diffserv3"])
+def test_in_ingress_mode_dropped_packets_count_as_sent(tins):
+    """Departures and drops together keep the rate, or the failsafe lets two thirds of it leave."""
+    cake = CAKE(rate="10 Mb/s", tins=tins, dscp=(0, 0, 46, 8, 0), ingress=True)
+    rates = ["4 Mb/s", "4.5 Mb/s", "3 Mb/s", "2 Mb/s", "100 kb/s"]
+    _, hand, departures = compare(cake, rates, ecn=False)
+    left, dropped = (
+        8.0 * sum(packet.size for time, packet in events if time > 0.8) / 0.8 for events in (departures, hand.dropped)
+    )
+    assert dropped > 0.1e6 and left > 0.66 * 10e6
+    assert left + dropped == pytest.approx(10e6, rel=0.01)
+
+
+def test_in_ingress_mode_a_flood_leaves_two_thirds_of_the_rate():
+    """Drops of a full buffer count as sent, so that the failsafe decides, in a run and by hand."""
+    cake = CAKE(rate="10 Mb/s", tins="besteffort", ingress=True)
+    network = ecc.Network([ecc.Link("20 Mb/s", "1 ms", buffer=60_000)], [ecc.Flow([0], packet_size=1000)])
+    flood = {"flows": ConstantRate("30 Mb/s"), "links": cake}
+    run = ecc.packet.simulate(ecc.Scenario(network, flood, 2.0), sample=0.1)
+    arrivals = [(k * 8e3 / 30e6, Packet(0, 1000 * k, 1000, False)) for k in range(int(2.0 * 30e6 / 8e3))]
+    hand = Cake(10e6, (1.0,), lambda flow: 0, lambda flow: (flow, flow), 60_000, 1000, lambda size: size, ingress=True)
+    by_hand = sum(8e3 for time, _ in play(hand, 20e6, arrivals, 2.0) if time > 1.0)
+    assert by_hand == pytest.approx(10e6 / 1.5, rel=0.01)
+    assert float(run.goodput[10:].mean()) == pytest.approx(10e6 / 1.5, rel=0.01)
+
+
+def test_in_ingress_mode_signals_wait_for_two_packets_of_each_bulk_flow():
+    """Eight flows at 2 Mb/s: sixteen packets take 64 ms, so that few packets are marked."""
+    few, many = (
+        compare(CAKE(rate="2 Mb/s", tins="besteffort", ingress=ingress), ["260 kb/s"] * 8)[1].marked
+        for ingress in (True, False)
+    )
+    assert len(few) < 0.5 * len(many)
 
 
 @pytest.mark.parametrize(
