@@ -47,7 +47,8 @@ import ecc.fluid.compiled  # here: an import must not be interrupted
 
 ROOT = str(Path(ecc.__file__).parent)
 LOG = Path(__file__).parents[1] / "examples" / "cubic.sqlog"
-RESULTS = """Allocation Analysis Bifurcation Bound Case Certificate Comparison Conformance ConvergenceError Crossing
+RESULTS = """Allocation Analysis Bifurcation Bound Case Certificate CharacteristicRoots Comparison Conformance
+ConvergenceError Crossing
 CriticalGain DdeResult DdeSolution Decay Design Deviation Divergence EccError Event EmptyQueueCycle Equilibrium Formats
 FrequencyResponse GainCell Growth OrbitCover OrbitProof
 Hopf Interval JointSpectralRadius LeastDecay LimitCycle IsolatedLink LinearizationError Loci Margins

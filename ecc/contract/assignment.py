@@ -356,6 +356,11 @@ def with_parameters(protocol: Any, values: Mapping[str, Any]) -> Any:
     protocol : Protocol or ProtocolAssignment
     values : mapping
         Names from `parameter_names` -> values.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A value out of range; the message names the parameter as `values` does, for example "links.alpha".
     """
     if isinstance(protocol, Protocol):
         return replace(protocol, **values)
@@ -363,7 +368,14 @@ def with_parameters(protocol: Any, values: Mapping[str, Any]) -> Any:
     def moved(part: Protocol, half: str) -> Protocol:
         names = parameter_names(part)
         of_half = {name.removeprefix(half): value for name, value in values.items() if name.startswith(half)}
-        return replace(part, **{name: value for name, value in of_half.items() if name in names})
+        changed = {name: value for name, value in of_half.items() if name in names}
+        try:
+            return replace(part, **changed)
+        except (ValueError, TypeError) as error:  # its message names the parameter without the half
+            named = next((name for name in changed if re.match(rf"{name}\b", str(error))), None)
+            if named is None:
+                raise
+            raise type(error)(f"{half}{error}") from None
 
     return ProtocolAssignment(
         {key: moved(part, "flows.") for key, part in protocol.flows.items()},

@@ -39,7 +39,7 @@ def _windows_and_buffers() -> tuple[View, ...]:
 
 
 def _delay_and_stability() -> tuple[View, ...]:
-    return (View("PIQIRCP", capacity=100e6, rtts=(0.1, 0.3), flows=2, time="hybrid", duration=100.0),)
+    return (View("PIQIRCP", capacity=100e6, rtts=(0.1, 0.3), flows=2, time="hybrid", duration=60.0),)
 
 
 def _different_rtts() -> tuple[View, ...]:

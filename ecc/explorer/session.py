@@ -11,7 +11,7 @@ from typing import Any
 
 from ecc._support.arguments import shown
 from ecc.errors import EccError
-from ecc.explorer.panels import PANELS, Cancelled, panel
+from ecc.explorer.panels import HELP, PANELS, WORK, Cancelled, panel
 from ecc.explorer.presets import PRESETS
 from ecc.explorer.saved import saved_page
 from ecc.explorer.view import MAX_FLOWS, MAX_RTTS, TIMES, View, disciplines, reference_view
@@ -107,7 +107,7 @@ class Session:
 
     def _choices(self, request: Mapping[str, Any]) -> Answer:
         """Answer with the controls of a view; of another protocol, those on its reference network."""
-        _check_keys(request, "view", "protocol", "second", "discipline", "preset")
+        _check_keys(request, "views", "protocol", "second", "discipline", "preset")
         if "preset" in request:
             name = _text(request["preset"], "preset")
             if name not in PRESETS:
@@ -123,7 +123,7 @@ class Session:
                 )
             ]
         else:
-            views = [self._view(request) if "view" in request else self.first]
+            views = self._views(request["views"]) if "views" in request else [self.first]
         answer: Answer = {"views": [_described(view) for view in views], **_constants()}
         answer["fixed"] = views[0].scenario is not None
         if "preset" in request:
@@ -131,11 +131,14 @@ class Session:
         return answer
 
     def _panel(self, request: Mapping[str, Any]) -> Answer:
-        _check_keys(request, "view", "panel", "axes", "page", "side", "number")
+        _check_keys(request, "view", "panel", "axes", "coarse", "page", "side", "number")
         name = _text(request.get("panel"), "panel")
         axes = request.get("axes", [])
         if not isinstance(axes, list) or len(axes) not in (0, 2):
             raise ValueError(f"axes must be two names of parameters, got {shown(axes)}")
+        coarse = request.get("coarse", False)
+        if not isinstance(coarse, bool):
+            raise TypeError(f"coarse must be true or false, got {shown(coarse)}")
         slot, number = _slot(request)
         self.announce(request)
         end = monotonic() + MAX_SECONDS
@@ -147,7 +150,7 @@ class Session:
             return is_replaced() or monotonic() > end
 
         try:
-            answer = panel(name, self._view(request), cancel, [_text(axis, "axes") for axis in axes])
+            answer = panel(name, self._view(request), cancel, [_text(axis, "axes") for axis in axes], coarse)
         except Cancelled:
             if is_replaced():
                 raise
@@ -162,15 +165,15 @@ class Session:
         return {"code": self._view(request).code()}
 
     def _page(self, request: Mapping[str, Any]) -> Answer:
-        _check_keys(request, "view", "panels", "parameter")
+        _check_keys(request, "views", "panels", "parameter")
         names = request.get("panels")
         if not isinstance(names, list) or not 1 <= len(names) <= len(PANELS):
             raise ValueError(f"panels must be names among {', '.join(PANELS)}, got {shown(names)}")
         end = monotonic() + 10.0 * MAX_SECONDS
         parameter = _text(request.get("parameter", ""), "parameter")
         chosen = [_text(name, "panels") for name in names]
-        page = saved_page(self._view(request), chosen, parameter, lambda: self._closed or monotonic() > end)
-        return {"page": page}
+        views = self._views(request.get("views"))
+        return {"page": saved_page(views, chosen, parameter, lambda: self._closed or monotonic() > end)}
 
     _answers: dict[str, Callable[[Session, Mapping[str, Any]], Answer]] = {
         "choices": _choices,
@@ -182,6 +185,11 @@ class Session:
     def _view(self, request: Mapping[str, Any]) -> View:
         return View.from_dict(request.get("view"), self.scenario)
 
+    def _views(self, views: Any) -> list[View]:
+        if not isinstance(views, list) or len(views) not in (1, 2):
+            raise ValueError(f"views must be a list of one or two views, got {shown(views)}")
+        return [View.from_dict(view, self.scenario) for view in views]
+
     @property
     def scenario(self) -> Scenario | None:
         """The scenario of all views, whose parameters alone can change; None if networks and protocols can."""
@@ -192,10 +200,12 @@ def _described(view: View) -> Answer:
     """Return a view with its sliders."""
     sliders = [
         {"name": slider.name, "value": slider.value, "min": slider.minimum, "max": slider.maximum}
-        | {"main": slider.is_main}
+        | {"main": slider.is_main, "unit": slider.unit, "explanation": slider.explanation}
         for slider in view.sliders
     ]
-    return {"view": view.to_dict(), "sliders": sliders, "parameter": view.main_parameter, "times": _times(view)}
+    return {"view": view.to_dict(), "sliders": sliders, "parameter": view.main_parameter, "times": _times(view)} | {
+        "canMark": view.can_mark
+    }
 
 
 def _times(view: View) -> list[str]:
@@ -208,6 +218,8 @@ def _constants() -> Answer:
         "disciplines": list(disciplines()),
         "presets": list(PRESETS),
         "panelTitles": dict(PANELS),
+        "panelHelp": dict(HELP),
+        "work": dict(WORK),
         "maxFlows": MAX_FLOWS,
         "maxRtts": MAX_RTTS,
     }

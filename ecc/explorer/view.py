@@ -23,6 +23,7 @@ from ecc.contract.assignment import (
 from ecc.contract.parameters import settings
 from ecc.contract.protocol import Protocol
 from ecc.errors import EccError
+from ecc.explorer.explanations import explanations
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.models import all_protocols
 from ecc.network.network import Network
@@ -53,10 +54,12 @@ MAX_DURATION = 2000.0
 """Maximum duration of runs in RTTs."""
 MAX_PACKETS = 5e6
 """Maximum number of packets that a link can send in a run of a view, about a second of work."""
+_USUAL_PACKETS = 150_000  # packets of a run of usual duration
 _RTT_RATIO = 1000.0  # maximum ratio of the longest RTT to the shortest
 _RATES, _TIMES, _SIZES = (1e4, 1e12), (1e-6, 10.0), (100, 10**10)  # bit/s, s, bytes
 _DECADE = 10.0  # sliders extend by this factor to either side of the value
 _HALVINGS = 30  # bisections for the end of the values that a protocol accepts
+_ECN = ("ecn", "mark")  # parameters of hosts and disciplines
 _RECOVERY = (
     "L", "initial", "initial_rto", "lost_retransmission", "min_rto", "packet_size", "pacing", "receiver_window",
     "search_threshold", "floor", "tolerance", "segment", "mouse_size", "basic_rate", "line_rate", "patience", "taps",
@@ -71,7 +74,7 @@ class Slider:
 
     `name` is that of `parameter_names`, for example "alpha" or "links.beta"; `minimum` and `maximum` are a decade below
     and above the value, as far as the protocol accepts them; `is_main` is False for parameters of starts and
-    loss recovery.
+    loss recovery. `unit` and `explanation` are those of the protocol's docstring, or "".
     """
 
     name: str
@@ -79,6 +82,8 @@ class Slider:
     minimum: float
     maximum: float
     is_main: bool
+    unit: str = ""
+    explanation: str = ""
 
 
 @dataclass(frozen=True)
@@ -222,6 +227,12 @@ class View:
         return ProtocolAssignment(hosts, _made(all_disciplines()[self.discipline], self.marks, self.packet_size))
 
     @property
+    def can_mark(self) -> bool:
+        """True if hosts or the discipline have a choice of ECN, so that `marks` changes them."""
+        kinds = [kind for kind in (all_protocols().get(self.second), all_disciplines().get(self.discipline)) if kind]
+        return any(part.name in _ECN for kind in (all_protocols()[self.protocol], *kinds) for part in fields(kind))
+
+    @property
     def loop(self) -> Protocol | ProtocolAssignment:
         """The protocols with the parameters of the view."""
         changed: Protocol | ProtocolAssignment = self.__dict__["_changed"]
@@ -269,7 +280,18 @@ class View:
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 < value < inf:
             return None
         low, high = (_last_accepted(self.loop, name, float(value), factor) for factor in (1 / _DECADE, _DECADE))
-        return Slider(name, float(value), low, high, name.rpartition(".")[2] not in _RECOVERY) if low < high else None
+        if not low < high:
+            return None
+        half, _, short = name.rpartition(".")
+        unit, explanation = self._explained(half, short)
+        return Slider(name, float(value), low, high, short not in _RECOVERY, unit, explanation)
+
+    def _explained(self, half: str, name: str) -> tuple[str, str]:
+        """Return the unit and the explanation of a parameter of the protocol, or of the first one of a half with it."""
+        loop = self.loop
+        parts = [loop] if isinstance(loop, Protocol) else [part for place, part in loop.halves if place == half]
+        known = (explanations(type(part)).get(name) for part in parts)
+        return next(filter(None, known), ("", ""))
 
     def _all_rtts(self) -> list[float]:
         return [self.rtts[flow % len(self.rtts)] for flow in range(self.flows)]
@@ -377,7 +399,7 @@ def disciplines() -> dict[str, type[Protocol]]:
 def _made(kind: type[Protocol], marks: bool, packet_size: int | None = None) -> Protocol:
     """Return a protocol with its defaults, the choice of ECN, and the packet size of a discipline."""
     names = {part.name: part for part in fields(kind) if part.init}
-    values: dict[str, Any] = {name: marks for name in ("ecn", "mark") if marks and name in names}
+    values: dict[str, Any] = {name: marks for name in _ECN if marks and name in names}
     if packet_size is not None and "packet_size" in names:
         values["packet_size"] = float(packet_size)
     return kind(**values)
@@ -464,8 +486,8 @@ def _pattern(network: Network) -> tuple[float, ...]:
 
 
 def _affordable(capacity: float, rtt: float, packet_size: int) -> float:
-    """Return a duration in RTTs: 200, or fewer if a run would have more than a tenth of the allowed packets."""
-    return float(np.clip(np.floor(0.1 * MAX_PACKETS * 8.0 * packet_size / (capacity * rtt)), 1.0, 200.0))
+    """Return a duration in RTTs: 200, or fewer for runs of more than 150,000 packets, which take about 30 ms."""
+    return float(np.clip(np.floor(_USUAL_PACKETS * 8.0 * packet_size / (capacity * rtt)), 1.0, 200.0))
 
 
 def view_of(

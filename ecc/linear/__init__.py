@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ecc.linear.certificate import Certificate
+from ecc.linear.characteristic_roots import CharacteristicRoots
 from ecc.linear.charts import StabilityChart, stability_chart
 from ecc.linear.constructors import block, delay, descriptor, distributed_delay, quasi_polynomial, transfer_function
 from ecc.linear.continuous import DelaySystem
@@ -23,11 +24,11 @@ from ecc.linear.switching import IntervalRecurrence, JointSpectralRadius, joint_
 from ecc.linear.systems import LinearSystem, certify
 
 __all__ = [
-    "Certificate", "Crossing", "DelayModel", "DelaySystem", "FloquetMultipliers", "FrequencyResponse", "GainCell",
-    "IntervalRecurrence", "JointSpectralRadius", "LinearSystem", "Loci", "Margins", "Oscillation", "OutputBounds",
-    "PIDRegion", "PIDTuning", "SampledSystem", "StabilityChart", "StabilityLimit", "Switched", "SwitchedLoop",
-    "block", "bound_derivatives", "bound_outputs", "certify", "characteristic_loci", "crossings", "delay",
-    "descriptor", "distributed_delay", "floquet_multipliers", "from_control", "interval_outputs",
-    "joint_spectral_radius", "pid", "pid_region", "quasi_polynomial", "relay_oscillation", "return_ratio",
-    "stability_chart", "stability_limit", "to_control", "transfer_function", "tune_pid",
+    "Certificate", "CharacteristicRoots", "Crossing", "DelayModel", "DelaySystem", "FloquetMultipliers",
+    "FrequencyResponse", "GainCell", "IntervalRecurrence", "JointSpectralRadius", "LinearSystem", "Loci", "Margins",
+    "Oscillation", "OutputBounds", "PIDRegion", "PIDTuning", "SampledSystem", "StabilityChart", "StabilityLimit",
+    "Switched", "SwitchedLoop", "block", "bound_derivatives", "bound_outputs", "certify", "characteristic_loci",
+    "crossings", "delay", "descriptor", "distributed_delay", "floquet_multipliers", "from_control",
+    "interval_outputs", "joint_spectral_radius", "pid", "pid_region", "quasi_polynomial", "relay_oscillation",
+    "return_ratio", "stability_chart", "stability_limit", "to_control", "transfer_function", "tune_pid",
 ]  # fmt: skip

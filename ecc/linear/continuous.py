@@ -19,6 +19,7 @@ from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.bordered import Entries, strong_groups
 from ecc.linear.certificate import Certificate, certify_blocks
 from ecc.linear.characteristic import Characteristic, Complex, Rational, Real, Terms, identity, rounded
+from ecc.linear.characteristic_roots import CharacteristicRoots
 from ecc.linear.exact_pair import MAX_STATES
 from ecc.linear.loops import ClosedLoop
 from ecc.linear.neutral import largest_radius
@@ -424,7 +425,7 @@ class DelaySystem(ClosedLoop):
         """Rightmost root s, with Im s >= 0 [1/s], as of `roots(1)`."""
         return complex(self.roots(1)[0])
 
-    def roots(self, k: int) -> Complex:
+    def roots(self, k: int) -> CharacteristicRoots:
         """Return the k rightmost roots, conjugates adjacent, verified by a count that none is missing.
 
         Parameters
@@ -434,9 +435,9 @@ class DelaySystem(ClosedLoop):
 
         Returns
         -------
-        roots : complex ndarray
-            Shape (k,) or less, complex, 1/s, by decreasing real part; less if the system has fewer roots (no delays),
-            or a neutral one has fewer right of its essential abscissa.
+        roots : CharacteristicRoots
+            Complex array, shape (k,) or less, 1/s, with `plane` "s", by decreasing real part; less if the system has
+            fewer roots (no delays), or a neutral one has fewer right of its essential abscissa.
 
         Raises
         ------
@@ -461,7 +462,7 @@ class DelaySystem(ClosedLoop):
         if k > _MAX_ROOTS:
             raise ValueError(f"k must be <= {_MAX_ROOTS:,}, got {k}")
         roots = self._rightmost(k)
-        return roots[roots.real > self.essential_abscissa]
+        return CharacteristicRoots(roots[roots.real > self.essential_abscissa], "s")
 
     def roots_within(self, center: Any, radius: float) -> Complex:
         """Return all roots in a disk, also left of the essential abscissa of a neutral system, by proof.

@@ -76,19 +76,29 @@ class FrequencyResponse(Displayed):
         if kind not in ("nyquist", "bode"):
             raise ValueError(f"kind must be 'nyquist' or 'bode', got {kind!r}")
         draw = nyquist_figure if kind == "nyquist" else bode_figure
-        return draw({"open loop": self}, marks=self._margins())
+        return draw({"open loop": self}, marks=self.margin_points())
 
     @cached_property
-    def _without_margins(self) -> str:
-        """The reason why the curve has no margins; "" if it has."""
+    def without_margins(self) -> str:
+        """Reason why the curve has no margins, for example an unstable closed loop; "" if it has."""
         return "" if self.unmarked is None else self.unmarked()
 
-    def _margins(self) -> dict[str, tuple[float, complex]]:
-        """Return the points of the classical margins by interpolation: label -> frequency and L there.
+    def margin_points(self) -> dict[str, tuple[float, complex]]:
+        """Return the points of the classical margins by interpolation, for the marks of a figure.
 
         `system.margins()` computes margins exactly, and considers every crossing; a figure has those nearest to -1.
+
+        Returns
+        -------
+        dict
+            Label -> frequency and L there; empty if the curve has no margins (`without_margins`).
+
+        Examples
+        --------
+        >>> list(DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0])).nyquist().margin_points())
+        ['phase margin 32.7°', 'gain margin 1.57 (3.92 dB)']
         """
-        if self._without_margins:
+        if self.without_margins:
             return {}
         w, value = self.frequency, self.response
         known = np.isfinite(value) & (value != 0.0)

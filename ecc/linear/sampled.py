@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ecc._support.arguments import check_arguments, shown
 from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import Complex, Rational, Real, Terms
+from ecc.linear.characteristic_roots import CharacteristicRoots
 from ecc.linear.loops import ClosedLoop
 from ecc.linear.rootfinding import companion
 from ecc.linear.systems import merge, rational_sums, read_delays, read_matrices, read_notes
@@ -193,7 +194,7 @@ class SampledSystem(ClosedLoop):
             reached = further
         return None
 
-    def roots(self, k: int) -> Complex:
+    def roots(self, k: int) -> CharacteristicRoots:
         """Return the k roots of largest |z|, conjugates adjacent, verified by a count that none is missing.
 
         Parameters
@@ -203,8 +204,8 @@ class SampledSystem(ClosedLoop):
 
         Returns
         -------
-        roots : complex ndarray
-            Shape (k,) or less, complex, by decreasing |z|; less if fewer roots differ from 0.
+        roots : CharacteristicRoots
+            Complex array, shape (k,) or less, with `plane` "z", by decreasing |z|; less if fewer roots differ from 0.
 
         Raises
         ------
@@ -228,7 +229,7 @@ class SampledSystem(ClosedLoop):
         s = self._rightmost(k)
         z = np.exp(s)
         z[np.abs(np.abs(s.imag) - np.pi) == 0.0] = -np.exp(s.real[np.abs(np.abs(s.imag) - np.pi) == 0.0])
-        return np.asarray(z)
+        return CharacteristicRoots(z, "z")
 
 
 def _eigenvalue(system: SampledSystem) -> complex | None:

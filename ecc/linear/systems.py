@@ -344,6 +344,11 @@ class LinearSystem(metaclass=ABCMeta):
         """Limitations of the model that its verdict does not show, one line each."""
         return read_notes((*self._own_notes, *self._late_notes))
 
+    @property
+    def model_notes(self) -> tuple[str, ...]:
+        """Notes of the model itself: `notes` without those of checks that need additional computations."""
+        return read_notes(self._own_notes)
+
     @cached_property
     def _late_notes(self) -> tuple[str, ...]:
         """Notes that need additional computations, which begin when the notes are first read."""

@@ -24,6 +24,7 @@ ROUNDING = 1e-10
 """Relative accuracy of an equilibrium."""
 _SAME = 1e-12  # relative change by a Newton step below which it is due to rounding
 _STEPS, _NEWTON = 500, 20  # steps on the path to the equilibrium; Newton steps from a point of it
+_NEAR_STEPS = 31  # steps on the path from the equilibrium of a similar loop, before a search from the beginning
 _SWEEPS, _HALVINGS, _MAX_VALUE = 3, 60, 1e9  # limits of the search for a start
 _NEWTON_STEPS, _EULER_STEPS, _COARSE = 4, 12, 1e-6  # steps that settle host states; relative width of a bracket then
 
@@ -234,6 +235,23 @@ def _settle(loop: MarkedLoop) -> NDArray[np.float64]:
     def accepted(z: NDArray[np.float64]) -> bool:
         return bool(np.all(z < high)) and not _at_limits(loop, z, low, high)
 
+    def followed(z: NDArray[np.float64], steps: range) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+        """Return the equilibrium on a trajectory from z, or None, and a point with a state at its limit, or None."""
+        dt, stuck, far = 0.02 * shortest, None, np.inf  # far: change of the last step
+        for k in steps:
+            if k % 10 == 0 and (candidate := converged(z)) is not None:
+                if accepted(candidate):
+                    return candidate, None
+                stuck = candidate
+                if far < _SAME:  # all further steps end here
+                    break
+            G = moving(z)
+            new = _step(z, G, slopes(z, G), dt, low, high)
+            far = change(new, z)
+            dt = min(dt * min(max(0.3 / max(far, 1e-12), 0.3), 3.0), 1e9)
+            z = z if far > 1.0 and dt > 1e-9 else new
+        return None, stuck
+
     shortest = min(kind.rtt for kind in loop.kinds)
     previous = _PREVIOUS.get()
     known = {} if previous is None else previous
@@ -246,21 +264,13 @@ def _settle(loop: MarkedLoop) -> NDArray[np.float64]:
         if (candidate := z if same else converged(z)) is not None and accepted(candidate):
             known[family] = candidate
             return candidate
-    dt, z = 0.02 * shortest, _start(loop, start, low, high)
-    stuck, far = None, np.inf  # candidate with a state at its limit; change of the last step
-    for k in range(_STEPS):
-        if k % 10 == 0 and (candidate := converged(z)) is not None:
-            if accepted(candidate):
-                known[family] = candidate
-                return candidate
-            stuck = candidate
-            if far < _SAME:  # all further steps end here
-                return stuck
-        G = moving(z)
-        new = _step(z, G, slopes(z, G), dt, low, high)
-        far = change(new, z)
-        dt = min(dt * min(max(0.3 / max(far, 1e-12), 0.3), 3.0), 1e9)
-        z = z if far > 1.0 and dt > 1e-9 else new
+        if (candidate := followed(z, range(1, _NEAR_STEPS))[0]) is not None:
+            known[family] = candidate
+            return candidate
+    candidate, stuck = followed(_start(loop, start, low, high), range(_STEPS))
+    if candidate is not None:
+        known[family] = candidate
+        return candidate
     if stuck is not None:
         return stuck
     raise LinearizationError(

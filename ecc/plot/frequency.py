@@ -380,7 +380,7 @@ def _nearest_phase(
 @check_arguments(gaps=True)
 def root_figure(
     roots: Mapping[str, ArrayLike],
-    sampled: bool = False,
+    sampled: bool | None = None,
     title: str = "",
     approximate: Mapping[str, ArrayLike] | None = None,
 ) -> go.Figure:
@@ -389,9 +389,10 @@ def root_figure(
     Parameters
     ----------
     roots : mapping
-        Name -> shape (k,), complex: s [rad/s], or z of a sampled system.
+        Name -> shape (k,), complex: s [rad/s], or z of a sampled system, for example `system.roots(10)`.
     sampled : bool, optional
-        Whether the boundary is the unit circle instead of the imaginary axis.
+        Whether the boundary is the unit circle instead of the imaginary axis. None: the plane of the roots, if they
+        are `ecc.linear.CharacteristicRoots`, else the s plane.
     title : str, optional
     approximate : mapping, optional
         Name -> shape (k,), complex, drawn as open markers: roots of an approximation, to compare with.
@@ -401,12 +402,22 @@ def root_figure(
     plotly Figure
         The unstable side is shaded, hovering shows the root.
 
+    Raises
+    ------
+    ValueError
+        Roots in different planes, without `sampled`.
+
     Examples
     --------
     >>> figure = root_figure({"loop": [-1.0 + 2.0j, -1.0 - 2.0j]})
     >>> len(figure.data)
     2
     """
+    planes = {getattr(r, "plane", "") for r in (*roots.values(), *(approximate or {}).values())} - {""}
+    if sampled is None:
+        if len(planes) > 1:
+            raise ValueError("roots must lie in one plane, got those of continuous-time (s) and sampled (z) systems")
+        sampled = planes == {"z"}
     fig = figure(title=title, height=480)
     every = [np.atleast_1d(np.asarray(r, dtype=complex)) for r in (*roots.values(), *(approximate or {}).values())]
     points = np.concatenate(every) if every else np.zeros(0, complex)

@@ -446,7 +446,7 @@ def _at_equilibrium(system: System) -> _Row:
 
 def _has_cycle(system: System) -> bool:
     """Return whether notes that are known at once name a cycle."""
-    return any(note.startswith("cycle of") for note in system._own_notes)
+    return any(note.startswith("cycle of") for note in system.model_notes)
 
 
 def _gain_margin(system: System, verdict: bool | None) -> float:

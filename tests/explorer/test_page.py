@@ -82,11 +82,78 @@ def test_presets_comparison_and_code(server, browser):
     page.value("[...document.querySelectorAll('.bar button')].find(button => /code/.test(button.textContent)).click()")
     page.wait("document.querySelector('dialog[open] pre')")
     assert "PIE(" in page.value("document.querySelector('dialog pre').textContent")
+    assert page.value("document.querySelector('.bar select').value") == "Lecture 4: queue management"
+    address = page.value("location.href")
+    again = browser.page(address)
+    again.wait(f"document.querySelectorAll('.panel').length === 10 && {QUIET}", 2 * HANG)
+    assert "CUBIC over PIE" in again.value("document.querySelector('[data-side=\"1\"] h2').textContent")
+    assert not page.errors() + again.errors()
+
+
+def set_number(page, label, value):
+    """Type a number next to the slider of a label."""
+    page.value(
+        f"(() => {{ const box = [...document.querySelectorAll('.slider')].find(each => each.querySelector('label')"
+        f".textContent === {label!r}).querySelector('input[type=number]'); box.value = {value!r};"
+        " box.dispatchEvent(new Event('change')); })()"
+    )
+
+
+def test_two_tabs_have_views_of_their_own(server, browser):
+    first, second = browser.page(server[1]), browser.page(server[1])
+    words = "document.querySelector('.verdict .words').textContent"
+    for page in (first, second):
+        page.wait(QUIET, HANG)
+    set_number(first, "alpha", "3")
+    first.wait(f"{words} === 'unstable, proven' && {QUIET}", HANG)
+    assert second.value(words) == "stable, proven"
+    set_number(second, "alpha", "0.25")
+    second.wait(QUIET, HANG)
+    assert (first.value(words), second.value(words)) == ("unstable, proven", "stable, proven")
+    assert not first.errors() + second.errors()
+
+
+def test_wrong_numbers_are_explained_and_do_no_harm(server, browser):
+    page = browser.page(server[1])
+    page.wait(QUIET, HANG)
+    box = "document.querySelector('.slider input[type=number]')"
+    before = page.value(f"{box}.value")
+    for text in ("-3", "0", "much", ""):
+        set_number(page, "Link rate", text)
+        assert page.value(f"{box}.value") == before
+    set_number(page, "Link rate", "1e9")
+    error = "document.querySelector('.verdict .error')?.textContent"
+    page.wait(f"{error}?.startsWith('capacity must be 10000 to 1e+12 bit/s') && {QUIET}", HANG)
+    set_number(page, "Link rate", before)
+    page.wait(f"document.querySelector('.verdict .words')?.textContent === 'stable, proven' && {QUIET}", HANG)
+    assert not page.errors()
+
+
+def test_a_slow_machine_draws_the_last_position_of_a_slider(server, browser):
+    page = browser.page(server[1], 390)
+    page.wait(QUIET, HANG)
+    page.call("Emulation.setCPUThrottlingRate", rate=6)
+    moves = """
+    (async () => {
+      const range = [...document.querySelectorAll('input[type=range]')].find(
+        each => each.labels[0].textContent === 'alpha');
+      for (let k = 0; k <= 20; k += 1) {
+        range.value = 400 + 25 * k;
+        range.dispatchEvent(new Event('input'));
+        await new Promise(resolve => setTimeout(resolve, 20));
+      }
+      range.dispatchEvent(new Event('change'));
+    })()
+    """
+    page.value(moves)
+    last = "[...document.querySelectorAll('.limit dd')][0]?.textContent"
+    page.wait(f"{last} === '3.155' && {QUIET}", HANG)
+    assert page.value("document.querySelector('.verdict .words').textContent") == "unstable, proven"
     assert not page.errors()
 
 
 def test_an_address_with_a_refused_state_shows_the_first_view(server, browser):
-    page = browser.page(f"{server[1]}#%7B%22protocol%22%3A%22nobody%22%7D")
+    page = browser.page(f"{server[1]}#%7B%22views%22%3A%5B%7B%22protocol%22%3A%22nobody%22%7D%5D%7D")
     page.wait(QUIET, HANG)
     assert page.value("document.querySelector('.controls select').value") == "QIRCP"
 

@@ -48,8 +48,11 @@ def error_of(answer):
         ({"ask": "panel", "panel": "no", "view": VIEW}, "panel must be one of verdict"),
         ({"ask": "choices", "preset": "none"}, "preset must be one of"),
         ({"ask": "choices", "protocol": "nobody"}, "protocol must be a name in ecc.models"),
-        ({"ask": "page", "view": VIEW, "panels": []}, "panels must be names among"),
-        ({"ask": "page", "view": VIEW, "panels": ["verdict"], "parameter": "x"}, "parameter must be one of"),
+        ({"ask": "choices", "views": []}, "views must be a list of one or two views, got []"),
+        ({"ask": "choices", "views": [VIEW, 3]}, "view must be an object, got 3"),
+        ({"ask": "panel", "panel": "map", "view": VIEW, "coarse": 1}, "coarse must be true or false, got 1"),
+        ({"ask": "page", "views": [VIEW], "panels": []}, "panels must be names among"),
+        ({"ask": "page", "views": [VIEW], "panels": ["verdict"], "parameter": "x"}, "parameter must be one of"),
     ],
 )
 def test_bad_requests_get_one_line(session, request_, message):
@@ -79,7 +82,8 @@ FIELDS = st.sampled_from("protocol second discipline marks parameters capacity r
     other=st.dictionaries(st.sampled_from("panel axes page side number preset panels".split()), VALUES, max_size=2),
 )
 def test_random_requests_get_an_answer_or_one_line(session, ask, changed, other):
-    request = {"ask": ask, "view": VIEW | changed, **other}
+    request = {"ask": ask, **({"views": [VIEW | changed]} if ask in ("choices", "page") else {"view": VIEW | changed})}
+    request |= other
     if ask == "panel":
         request.setdefault("panel", "verdict")
     answer = session.answer(json.loads(json.dumps(request)))
@@ -105,20 +109,25 @@ def test_choices_of_a_protocol_come_with_its_reference_network(session):
 
 
 def test_a_saved_page_is_complete(session):
-    answer = session.answer({"ask": "page", "view": VIEW, "panels": ["verdict", "roots"], "parameter": "alpha"})
+    answer = session.answer({"ask": "page", "views": [VIEW], "panels": ["verdict", "roots"], "parameter": "alpha"})
     page = answer["page"]
     assert not re.search(r'<(?:script|link|img)[^>]+(?:src|href)="(?!data:)', page)
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
     assert data["name"] == "alpha" and len(data["values"]) == len(data["frames"]) >= 15
-    words = {frame["verdict"]["words"] for frame in data["frames"]}
+    assert [card["name"] for card in data["cards"]] == ["verdict", "roots"]
+    words = {frame[0]["words"] for frame in data["frames"]}
     assert words == {"stable, proven", "unstable, proven"}
     assert data["values"][data["first"]] == 0.5
 
 
 def frames_of(session, protocol="QIRCP", **request):
-    page = session.answer({"ask": "page", "view": VIEW | {"protocol": protocol}, **request})["page"]
+    page = session.answer({"ask": "page", "views": [VIEW | {"protocol": protocol}], **request})["page"]
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
-    return list(zip(data["values"], data["frames"], strict=True))
+    names = [card["name"] for card in data["cards"]]
+    return [
+        (value, dict(zip(names, frame, strict=True)))
+        for value, frame in zip(data["values"], data["frames"], strict=True)
+    ]
 
 
 def test_limits_and_maps_of_a_saved_page_have_the_value_of_the_slider(session, monkeypatch):

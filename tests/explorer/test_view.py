@@ -209,15 +209,58 @@ def test_the_map_has_the_present_values():
         panel("map", view, never, ["alpha", "alpha"])
 
 
-def test_maps_have_gaps_at_points_without_a_model():
+def test_maps_of_discipline_loops_are_exact_at_their_points(monkeypatch):
+    monkeypatch.setattr(panels, "_GRID", 5)
     network = ecc.Network.dumbbell("100 Mb/s", rtts=["100 ms"] * 4, packet_size=1500)
     view = view_of({"flows": ecc.models.CUBIC(), "links": ecc.queues.PI2(packet_size=1500.0)}, network)
-    grid = {"links.alpha": np.array([0.3125, 2.5]), "flows.beta": np.array([0.7, 0.08])}
-    values = panels._points(view, grid, never)
-    exact = ecc.linearize(view.loop, view.network).spectral_abscissa
-    assert values[0, 0] == pytest.approx(exact, rel=1e-9) and values[0, 1] > 0.0
-    with pytest.raises(Cancelled):
-        panels._points(view, grid, lambda: True)
+    axes = ["links.alpha", "flows.C"]
+    rough = panel("map", view, never, axes, coarse=True)
+    assert rough["coarse"] and np.shape(rough["figure"].data[0].z) == (3, 3)
+    answer = panel("map", view, never, axes, coarse=True)
+    assert answer["coarse"]
+    fine = panel("map", view, never, axes)
+    drawn = fine["figure"].data[0]
+    assert "coarse" not in fine and np.shape(drawn.z) == (5, 5)
+    values = np.asarray(drawn.z, dtype=float)
+    for row, column in ((0, 0), (1, 3), (4, 4)):
+        at = {"links.alpha": float(drawn.x[column]), "flows.C": float(drawn.y[row])}
+        alone = View.from_dict(view.to_dict() | {"parameters": at})
+        assert values[row, column] == pytest.approx(ecc.linearize(alone.loop, network).spectral_abscissa, rel=1e-6)
+
+
+def test_limits_and_maps_are_computed_once_for_all_values_of_their_own_parameters(monkeypatch):
+    network = ecc.Network.dumbbell("100 Mb/s", rtts=["90 ms"])
+    first, second = (view_of(ecc.models.QIRCP(alpha=alpha), network) for alpha in (0.4, 0.9))
+    before = panel("limit", first, never), panel("map", first, never, ["alpha", "gamma"])
+    for search in ("critical_gain", "stability_map"):
+        monkeypatch.setattr(panels, search, None)
+    limit, drawn = panel("limit", second, never), panel("map", second, never, ["alpha", "gamma"])["figure"]
+    assert limit["words"] == before[0]["words"]
+    assert dict(limit["rows"])["present alpha"] == "0.9" and dict(before[0]["rows"])["present alpha"] == "0.4"
+    assert [trace.x[0] for trace in drawn.data if trace.name == "present values"] == [0.9]
+
+
+def test_a_limit_of_a_signed_queue_is_not_that_of_the_protocol():
+    limit = panel("limit", View("XCP", **SHORT), never)
+    assert limit["words"].endswith(", but not a limit of XCP")
+    assert limit["notes"][0].startswith("the queue is unconstrained (signed) in this model")
+
+
+def test_sliders_have_units_and_explanations():
+    view = reference_view("CUBIC")
+    sliders = {slider.name: slider for slider in view.sliders}
+    assert (sliders["flows.C"].unit, sliders["links.target"].unit) == ("packets/s^3", "s")
+    assert sliders["links.alpha"].explanation == "Gains of the delay and of its change."
+    explained = [s for name in all_protocols() for s in reference_view(name).sliders if s.is_main and s.explanation]
+    silent = [
+        s.name for name in all_protocols() for s in reference_view(name).sliders if s.is_main and not s.explanation
+    ]
+    assert len(explained) > 100 and not silent
+
+
+def test_errors_name_the_half_of_a_parameter():
+    with pytest.raises(ValueError, match=r"^links\.target must be > 0"):
+        View("CUBIC", "", "PI2", parameters={"links.target": -1.0})
 
 
 def test_maps_have_gaps_at_values_that_a_protocol_refuses(monkeypatch):
@@ -231,6 +274,8 @@ def test_models_do_not_depend_on_the_views_before_them():
     """The search for an equilibrium starts at that of the last view of the same protocols."""
     network = ecc.Network.dumbbell("100 Mb/s", rtts=["100 ms"] * 4)
     pair = {"flows": ecc.models.CUBIC(), "links": ecc.queues.PI2()}
+    panels._model.cache_clear()
+    panels._equilibria.cache_clear()
     for capacity in (100e6, 2e6, 900e6):
         view = View.from_dict(view_of(pair, network).to_dict() | {"capacity": capacity, "duration": 10.0})
         alone = ecc.linearize(view.loop, view.network)

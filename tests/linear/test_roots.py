@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import mpmath
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import lambertw
 
 from ecc.errors import ConvergenceError
-from ecc.linear import DelaySystem, SampledSystem, distributed_delay, quasi_polynomial
+from ecc.linear import CharacteristicRoots, DelaySystem, SampledSystem, distributed_delay, quasi_polynomial
+from ecc.linear.imaginary_axis import Pair
 from ecc.linear.rootfinding import isolated
 
 
@@ -438,3 +441,40 @@ def test_time_constants_over_ten_decades(seed):
     found = delayed.roots(4)
     for root in poles:
         assert np.min(np.abs(found - root)) < 1e-9 * abs(root)
+
+
+def test_roots_know_their_plane():
+    continuous, sampled = DelaySystem([-1.0], [1.0]).roots(4), SampledSystem([1.0, -0.5], [0, 1]).roots(2)
+    assert (continuous.plane, sampled.plane) == ("s", "z")
+    assert continuous[:2].plane == "s" and sampled.copy().plane == "z"
+    assert pickle.loads(pickle.dumps(sampled)).plane == "z"
+    assert type(np.log(sampled)) is np.ndarray and type(2.0 * sampled) is np.ndarray
+    assert isinstance(np.abs(sampled).max(), float)
+    with pytest.raises(ValueError, match="^plane must be 's' or 'z', got 'w'$"):
+        CharacteristicRoots([1.0], "w")
+
+
+def test_figures_use_the_plane_of_roots():
+    from ecc.plot import root_figure
+
+    continuous, sampled = DelaySystem([-1.0], [1.0]).roots(4), SampledSystem([1.0, -0.5], [0, 1]).roots(2)
+    titles = [root_figure({"loop": roots}).layout.xaxis.title.text for roots in (continuous, sampled, [1j])]
+    assert titles == ["Re s [rad/s]", "Re z", "Re s [rad/s]"]
+    with pytest.raises(ValueError, match="^roots must lie in one plane, got "):
+        root_figure({"one": continuous, "other": sampled})
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_values_of_a_pair_are_those_with_derivatives(size):
+    rng = np.random.default_rng(size)
+    low = DelaySystem(rng.normal(size=(2, size, size)), [0.0, 0.3])
+    change = np.zeros((2, size, size))
+    change[1, 0] = rng.normal(size=size)
+    for high in (
+        DelaySystem(low.matrices + change, low.delays),
+        DelaySystem(rng.normal(size=(2, size, size)), low.delays),
+    ):
+        pair = Pair(low.terms(), high.terms(), 2.0, 1.5)
+        omega = np.linspace(0.1, 9.0, 7)
+        f0, _, f1, _ = pair.at(omega)
+        assert np.allclose(pair.values(omega), (f0, f1), rtol=1e-12)

@@ -2,9 +2,8 @@
 // A transport has `ask(request, signal)`, which returns a promise of the answer, `loadPlotly()`, and `restart`, the advice
 // if no answer arrives.
 
-const FAST = new Set(["verdict", "diagram", "nyquist", "bode", "roots"]);
-const MAX_SLOW = 2; // requests of slow panels at a time: browsers allow six connections
-const PATIENCE = 100; // ms after which a request is replaced by that of a newer view
+const MAX_SEARCHES = 2; // requests of searches at a time: browsers allow six connections
+const PATIENCE = 500; // ms after which a request is replaced by that of a newer view
 const STEPS = 1000; // positions of a logarithmic slider
 const FIRST_PANELS = ["verdict", "limit", "nyquist", "rates", "queue"];
 const CONFIG = { displayModeBar: false, responsive: true };
@@ -25,11 +24,11 @@ const position = (value, low, high) => Math.round((STEPS * Math.log(value / low)
 const valueAt = (place, low, high) => Number((low * (high / low) ** (place / STEPS)).toPrecision(4));
 
 export async function mount(root, transport) {
-  const state = { sides: [], panels: new Set(FIRST_PANELS), axes: [], moved: "", held: false, changed: () => {} };
+  const state = { sides: [], panels: new Set(FIRST_PANELS), axes: [], moved: "", preset: "", held: false, changed: () => {} };
   const page = Math.random().toString(36).slice(2);
   const slots = new Map();
   const waiting = [];
-  let number = 0, slow = 0, choices = null, serial = 0;
+  let number = 0, searches = 0, choices = null, serial = 0;
 
   root.classList.add("ecc-explore");
   const controls = element("form", { class: "controls", "aria-label": "Controls", onsubmit: event => event.preventDefault() });
@@ -55,24 +54,27 @@ export async function mount(root, transport) {
   }
 
   // ---- requests: one at a time for each panel; a newer view replaces work that takes long ----
+  // Searches take seconds: they begin once all other panels are drawn.
+
+  const isSearch = name => choices.work[name] === "search";
 
   function refresh(fresh = true) {
-    for (const [side] of state.sides.entries())
-      for (const name of Object.keys(choices.panelTitles))
-        if (state.panels.has(name)) request(name, side);
-    if (fresh) state.changed(state.sides.map(part => part.view));
+    const names = Object.keys(choices.panelTitles).filter(name => state.panels.has(name));
+    for (const name of [...names.filter(each => !isSearch(each)), ...names.filter(isSearch)])
+      for (const side of state.sides.keys()) request(name, side);
+    if (fresh) state.changed({ views: state.sides.map(part => part.view), panels: [...state.panels] });
   }
 
   function request(name, side) {
     const key = `${name} ${side}`;
-    const slot = slots.get(key) ?? { running: null, pending: false, figure: null };
+    const slot = slots.get(key) ?? { running: null, pending: false, figure: null, name };
     slots.set(key, slot);
     if (slot.running && !(transport.cancels && performance.now() - slot.since > PATIENCE)) {
       slot.pending = true;
       return;
     }
     if (slot.running) { slot.running.abort(); release(name, slot); }
-    if (!FAST.has(name) && slow >= MAX_SLOW) {
+    if (isSearch(name) && (searches >= MAX_SEARCHES || [...slots.values()].some(each => each.running && !isSearch(each.name)))) {
       if (!waiting.includes(key)) waiting.push(key);
       return;
     }
@@ -81,23 +83,27 @@ export async function mount(root, transport) {
 
   function release(name, slot) {
     slot.running = null;
-    if (!FAST.has(name)) slow -= 1;
+    if (isSearch(name)) searches -= 1;
   }
 
-  async function run(name, side, slot) {
+  async function run(name, side, slot, coarse = name === "map") {
     const control = new AbortController();
     Object.assign(slot, { running: control, since: performance.now(), pending: false });
-    if (!FAST.has(name)) slow += 1;
+    if (isSearch(name)) searches += 1;
     const sent = { ask: "panel", panel: name, view: state.sides[side].view, page, side, number: ++number };
-    if (name === "map" && state.axes.length === 2) sent.axes = state.axes;
+    if (name === "map") Object.assign(sent, { coarse }, state.axes.length === 2 ? { axes: state.axes } : {});
     card(name, side)?.setAttribute("aria-busy", "true");
     const answer = await ask(sent, control.signal);
     if (slot.running !== control) return; // a newer request has replaced this one
-    release(name, slot);
     if (side < state.sides.length && !answer.cancelled) await draw(name, side, answer, slot);
-    if (slot.pending && side < state.sides.length && state.panels.has(name)) request(name, side);
-    while (waiting.length && slow < MAX_SLOW) {
-      const [next, at] = waiting.shift().split(" ");
+    if (slot.running !== control) return;
+    release(name, slot);
+    const isShown = side < state.sides.length && state.panels.has(name);
+    if (slot.pending && isShown) request(name, side);
+    else if (answer.coarse && isShown) run(name, side, slot, false);
+    const keys = waiting.splice(0);
+    for (const key of keys) {
+      const [next, at] = key.split(" ");
       if (state.panels.has(next) && Number(at) < state.sides.length) request(next, Number(at));
     }
   }
@@ -115,7 +121,7 @@ export async function mount(root, transport) {
           const heading = state.sides.length > 1 ? `${title}: ${label(part.view)}` : title;
           if (present) { present.querySelector("h2").textContent = heading; cards.push(present); continue; }
           const box = element("section", { class: `panel ${name}`, "data-panel": name, "data-side": String(side) },
-            element("h2", {}, heading), element("div", { class: "content" }), element("ul", { class: "notes" }));
+            element("h2", {}, heading), element("p", { class: "help" }, choices.panelHelp[name]), element("div", { class: "content" }), element("ul", { class: "notes" }));
           if (name === "map") box.insertBefore(element("p", { class: "axes" }), box.querySelector(".content"));
           slots.delete(`${name} ${side}`);
           cards.push(box);
@@ -168,7 +174,7 @@ export async function mount(root, transport) {
       content.replaceChildren(plot);
     }
     const figure = JSON.parse(json);
-    Object.assign(figure.layout, { height: content.clientWidth < 450 ? 300 : 340, width: undefined, autosize: true });
+    Object.assign(figure.layout, { height: (content.clientWidth < 450 ? 300 : 340) + ("yaxis2" in figure.layout ? 100 : 0), width: undefined, autosize: true });
     figure.layout.margin = { l: 56, r: 12, t: 16, b: 48, ...(figure.layout.margin?.t ? { t: figure.layout.margin.t } : {}) };
     if (state.held && plot._fullLayout)
       for (const key of Object.keys(plot._fullLayout))
@@ -201,7 +207,7 @@ export async function mount(root, transport) {
     return element("span", { class: "field" }, element("label", { for: id }, title), select);
   }
 
-  function slide(title, value, low, high, act, unit = "", step = null) {
+  function slide(title, value, low, high, act, unit = "", step = null, explanation = "") {
     const id = `ecc-${page}-${++serial}`;
     const range = element("input", { type: "range", id, min: "0", max: String(STEPS), step: "1" });
     const box = element("input", { type: "number", step: "any", "aria-label": `${title}${unit && ` in ${unit}`}, exact value` });
@@ -216,8 +222,12 @@ export async function mount(root, transport) {
     range.addEventListener("change", () => { state.held = false; settle(); });
     box.addEventListener("change", () => { if (Number(box.value) > 0) { set(Number(box.value)); show(); } else box.value = text(value); });
     show();
-    return element("div", { class: "slider" }, element("label", { for: id }, title), range,
-      element("span", { class: "number" }, box, element("span", { class: "unit" }, unit)));
+    const parts = [element("label", { for: id }, title), range, element("span", { class: "number" }, box, element("span", { class: "unit" }, unit))];
+    if (explanation) {
+      range.setAttribute("aria-describedby", `${id}-help`);
+      parts.push(element("p", { class: "help", id: `${id}-help`, title: explanation }, explanation));
+    }
+    return element("div", { class: "slider" }, ...parts);
   }
 
   function settle() { // figures get their own axes again once a slider is released
@@ -262,16 +272,16 @@ export async function mount(root, transport) {
         const suffix = state.sides.length > 1 ? ` ${"AB"[side]}` : "";
         parts.push(group(`Protocols${suffix}`, wide,
           choose("Protocol", choices.protocols, part.view.protocol, protocol => reset(side, { protocol })),
-          choose("Every second flow", [["", "the same"], ...choices.protocols], part.view.second, second => reset(side, { protocol: part.view.protocol, second })),
-          choose("Queue discipline", [["", "of the protocol, or drop-tail"], ...choices.disciplines], part.view.discipline, discipline => reset(side, { protocol: part.view.protocol, second: part.view.second, discipline })),
+          choose("Every second flow", [["", "the same protocol"], ...choices.protocols], part.view.second, second => reset(side, { protocol: part.view.protocol, second })),
+          choose("Queue discipline", [["", "that of the protocol, or drop-tail"], ...choices.disciplines], part.view.discipline, discipline => reset(side, { protocol: part.view.protocol, second: part.view.second, discipline })),
           choose("Linear model", part.times.map(time => [time, `${time} time`]), part.view.time || part.times[0], time => change(side, { time })),
-          check("ECN: mark instead of drop", part.view.marks, marks => change(side, { marks }))));
+          ...(part.canMark ? [check("ECN: mark instead of drop", part.view.marks, marks => change(side, { marks }))] : [])));
       }
       parts.push(group("Network", wide, ...networkControls(view)));
     }
     for (const [side, part] of state.sides.entries()) {
       const suffix = state.sides.length > 1 ? ` ${"AB"[side]}: ${label(part.view)}` : "";
-      const row = slider => slide(slider.name, slider.value, slider.min, slider.max, value => setParameter(side, slider.name, value));
+      const row = slider => slide(slider.name, slider.value, slider.min, slider.max, value => setParameter(side, slider.name, value), slider.unit, null, slider.explanation);
       parts.push(group(`Parameters${suffix}`, true, ...part.sliders.filter(slider => slider.main).map(row)));
       const others = part.sliders.filter(slider => !slider.main);
       if (others.length) parts.push(group(`Starts and loss recovery${suffix}`, false, ...others.map(row)));
@@ -281,7 +291,8 @@ export async function mount(root, transport) {
     parts.push(group("Panels", wide, ...Object.entries(choices.panelTitles).map(([name, title]) => check(title, state.panels.has(name), shown => {
       if (shown) state.panels.add(name); else state.panels.delete(name);
       buildPanels();
-      if (shown) for (const [side] of state.sides.entries()) request(name, side);
+      if (shown) for (const side of state.sides.keys()) request(name, side);
+      state.changed({ views: state.sides.map(part => part.view), panels: [...state.panels] });
     }))));
     controls.replaceChildren(...parts);
     if (focused) controls.querySelector("select")?.focus();
@@ -309,7 +320,7 @@ export async function mount(root, transport) {
     ];
     if (view.buffer !== null)
       rows.push(slide("Buffer", view.buffer / 1e3, 0.1, 1e6, value => change(0, { buffer: Math.round(value * 1e3) }, true), "kB"));
-    rows.push(slide("Packets", view.packet_size, 40, 9000, packet_size => change(0, { packet_size }, true), "bytes", 1));
+    rows.push(slide("Packet size", view.packet_size, 40, 9000, packet_size => change(0, { packet_size }, true), "bytes", 1));
     return rows;
   }
 
@@ -328,7 +339,7 @@ export async function mount(root, transport) {
     bar.replaceChildren(
       element("h1", {}, "ecc explore"),
       ...(choices.fixed ? [] : [
-        choose("Preset", [["", "choose …"], ...choices.presets], "", name => name && load({ preset: name })),
+        choose("Preset", [["", "choose …"], ...choices.presets], state.preset, name => name && load({ preset: name })),
         element("button", { type: "button", "aria-pressed": String(state.sides.length > 1), onclick: compare }, "Compare")]),
       element("button", { type: "button", onclick: showCode }, "Copy as code"),
       element("button", { type: "button", onclick: save }, "Save as page"));
@@ -344,13 +355,16 @@ export async function mount(root, transport) {
   }
 
   async function load(request) {
-    const answer = await ask({ ask: "choices", ...request });
-    if (answer.error && !choices && request.view) return load({}); // an address with a state that is refused
+    const { panels: shown, ...asked } = request;
+    const answer = await ask({ ask: "choices", ...asked });
+    if (answer.error && !choices && asked.views) return load({}); // an address with a state that is refused
     if (answer.error) { say(answer.error); return; }
     say("");
     choices = answer;
     state.sides = answer.views;
-    if (answer.panels) state.panels = new Set(answer.panels);
+    state.preset = request.preset ?? "";
+    const panels = answer.panels ?? shown?.filter?.(name => name in choices.panelTitles);
+    if (panels) state.panels = new Set(panels);
     state.linked ??= true;
     rebuild();
   }
@@ -363,12 +377,13 @@ export async function mount(root, transport) {
     if (state.sides.length > 1 || request.discipline !== undefined || request.second !== undefined) part = await onNetwork(part, state.sides[side].view);
     if (!part) return;
     state.sides[side] = part;
+    state.preset = "";
     rebuild();
   }
 
   async function onNetwork(part, view) {
     const { capacity, rtts, flows, buffer, packet_size, duration } = view;
-    const answer = await ask({ ask: "choices", view: { ...part.view, capacity, rtts, flows, buffer, packet_size, duration } });
+    const answer = await ask({ ask: "choices", views: [{ ...part.view, capacity, rtts, flows, buffer, packet_size, duration }] });
     if (answer.error) say(answer.error);
     return answer.views?.[0];
   }
@@ -392,11 +407,12 @@ export async function mount(root, transport) {
 
   async function save() {
     const [part] = state.sides;
-    const parameter = part.sliders.some(slider => slider.name === state.moved) ? state.moved : part.parameter;
+    const isMoved = state.sides.some(each => each.sliders.some(slider => slider.name === state.moved));
+    const parameter = isMoved ? state.moved : part.parameter;
     say(`Computing a page with a slider of ${parameter || "no parameter"} …`);
-    const answer = await ask({ ask: "page", view: part.view, panels: [...state.panels], parameter });
+    const answer = await ask({ ask: "page", views: state.sides.map(each => each.view), panels: [...state.panels], parameter });
     if (!answer.page) { say(answer.error); return; }
-    const link = element("a", { href: URL.createObjectURL(new Blob([answer.page], { type: "text/html" })), download: `${part.view.protocol}.html` });
+    const link = element("a", { href: URL.createObjectURL(new Blob([answer.page], { type: "text/html" })), download: `${state.sides.map(each => each.view.protocol).join("_")}.html` });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60000);
     say(`Saved ${link.download}, with a slider of ${parameter}.`);
@@ -405,9 +421,10 @@ export async function mount(root, transport) {
   await load(transport.first?.() ?? {});
   return {
     show: async views => {
-      const parts = await Promise.all(views.map(view => ask({ ask: "choices", view })));
-      if (parts.some(part => part.error)) return;
-      state.sides = parts.map(part => part.views[0]);
+      const answer = await ask({ ask: "choices", views });
+      if (answer.error) { say(answer.error); return; }
+      state.sides = answer.views;
+      state.preset = "";
       rebuild();
     },
     onChange: act => { state.changed = act; },
@@ -433,6 +450,7 @@ async function render({ model, el }) {
     cancels: false,
     restart: "Start the kernel again, and run the cell of this widget.",
     ask: send,
+    first: () => ({ views: model.get("state") }),
     loadPlotly: () => plotly ??= globalThis.Plotly ? Promise.resolve() : send({ ask: "plotly" }).then(({ script }) => {
       const node = document.createElement("script");
       node.textContent = `(function (define, module, exports) { ${script}\n}).call(globalThis);`;
@@ -443,7 +461,7 @@ async function render({ model, el }) {
   el.append(root);
   const view = await mount(root, transport);
   let mine = "";
-  view.onChange(views => {
+  view.onChange(({ views }) => {
     mine = JSON.stringify(views);
     model.set("state", views);
     model.save_changes();

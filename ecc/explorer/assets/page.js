@@ -11,7 +11,8 @@ const transport = {
   loadPlotly: () => Promise.resolve(), // a script of the page
   first: () => {
     try {
-      return { view: JSON.parse(decodeURIComponent(location.hash.slice(1))) };
+      const { views, panels } = JSON.parse(decodeURIComponent(location.hash.slice(1)));
+      return views ? { views, panels } : {};
     } catch {
       return {};
     }
@@ -19,4 +20,4 @@ const transport = {
 };
 
 const explorer = await mount(document.getElementById("explorer"), transport);
-explorer.onChange(([view]) => history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify(view))}`));
+explorer.onChange(state => history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify(state))}`));

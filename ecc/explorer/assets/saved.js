@@ -9,13 +9,17 @@ const range = Object.assign(document.createElement("input"), { type: "range", id
 slider.className = "slider";
 slider.append(label, range);
 
-for (const [name, title] of Object.entries(data.titles)) {
+panels.classList.toggle("compared", data.compared);
+range.title = data.explanation;
+const cards = data.cards.map(({ name, title, help }) => {
   const section = document.createElement("section");
   section.className = `panel ${name}`;
-  section.innerHTML = '<h2></h2><div class="content"></div><ul class="notes"></ul>';
+  section.innerHTML = '<h2></h2><p class="help"></p><div class="content"></div><ul class="notes"></ul>';
   section.querySelector("h2").textContent = title;
+  section.querySelector(".help").textContent = help;
   panels.append(section);
-}
+  return section;
+});
 
 function write(tag, text, className = "") {
   return Object.assign(document.createElement(tag), { textContent: text, className });
@@ -23,17 +27,17 @@ function write(tag, text, className = "") {
 
 function show() {
   const place = Number(range.value);
-  label.textContent = `${data.name} = ${data.values[place]}`;
+  label.textContent = `${data.name} = ${data.values[place]} ${data.unit}`.trim();
   range.setAttribute("aria-valuetext", label.textContent);
-  for (const [name, answer] of Object.entries(data.frames[place])) {
-    const content = panels.querySelector(`.${name} .content`);
-    panels.querySelector(`.${name} .notes`).replaceChildren(...(answer.notes ?? []).map(note => write("li", note)));
+  for (const [k, answer] of data.frames[place].entries()) {
+    const content = cards[k].querySelector(".content");
+    cards[k].querySelector(".notes").replaceChildren(...(answer.notes ?? []).map(note => write("li", note)));
     if (answer.figure) {
       let plot = content.querySelector(".plot");
       if (!plot) {
         plot = Object.assign(document.createElement("div"), { className: "plot" });
         plot.setAttribute("role", "img");
-        plot.setAttribute("aria-label", data.titles[name]);
+        plot.setAttribute("aria-label", data.cards[k].title);
         content.replaceChildren(plot);
       }
       Object.assign(answer.figure.layout, { height: 340, width: undefined, autosize: true, margin: { l: 56, r: 12, t: 16, b: 48 } });
