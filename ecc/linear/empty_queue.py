@@ -50,7 +50,7 @@ __all__ = ["empty_queue_bound", "empty_queue_boundary", "empty_queue_growth"]
 Real = NDArray[np.float64]
 
 _QUIET, _MAX_POINTS = 1e-7, 3_000_000  # size at which the step response counts as died out; maximum number of points
-_SHORT_BLOCK = 16  # points per pass below which a band matrix is solved
+_SHORT_BLOCK = 64  # points per pass below which a band matrix is solved
 _LONG_BLOCK = 4096  # points per pass if all delays are short
 _HALVINGS = 40  # steps of a bisection for the minimum of a ratio
 _TIGHT = 1e-3  # relative width to which the maximum over v is enclosed, or a step of v
@@ -189,19 +189,28 @@ def _step_response(alpha: float, delays: Real, shares: Real, h: float) -> Real:
         if n > _MAX_POINTS:
             break
         if n + block > len(x):
-            x, area = (np.concatenate([values, np.zeros(len(values) + block)]) for values in (x, area))
-        k = n + np.arange(block)
+            x, area = (_longer(values, block) for values in (x, area))
         new = np.ones(block)
         for m, s, gain in rows:
-            j = k - m
-            known = j >= 0
-            j = j[known]
-            new[known] -= gain * (area[j] + h * s * (x[j] + 0.5 * s * (x[j + 1] - x[j])))
-        steps = 0.5 * h * (np.append(x[n - 1], new[:-1]) + new)
-        x[k], area[k] = new, area[n - 1] + np.cumsum(steps)
+            skipped, first = max(0, m - n), max(0, n - m)
+            if skipped < block:
+                new[skipped:] -= gain * _area_before(x, area, first, n - m + block, s, h)
+        x[n : n + block] = new
+        area[n : n + block] = area[n - 1] + np.cumsum(0.5 * h * (x[n - 1 : n + block - 1] + new))
         large = np.flatnonzero(np.abs(new) > _QUIET)
         end, n = (n + int(large[-1]) + 1 if len(large) else end), n + block
     return x[:n]
+
+
+def _longer(values: Real, block: int) -> Real:
+    """Return an array with its values, and room for as many again and a block."""
+    return np.concatenate([values, np.zeros(len(values) + block)])
+
+
+def _area_before(x: Real, area: Real, begin: int, end: int, s: float, h: float) -> Real:
+    """Return the integral of x up to `s` of a step behind each point from `begin` to before `end`."""
+    at, following = x[begin:end], x[begin + 1 : end + 1]
+    return np.asarray(area[begin:end] + h * s * (at + 0.5 * s * (following - at)))
 
 
 def _by_bands(rows: list[tuple[int, float, float]], h: float, quiet: int) -> Real:
@@ -224,28 +233,28 @@ def _by_bands(rows: list[tuple[int, float, float]], h: float, quiet: int) -> Rea
         factors[m - 1] += gain * ahead
         factors[m] += gain * (step - ahead + 0.5 * h)
         factors[m + 1] += gain * (0.5 * h - step)
-    x, area = np.array(_first_values(short, h, order + 1)), np.zeros(1)
+    x, area = np.array(_first_values(short, h, order + 1)), np.zeros(order + 1)
     block = min([m - 1 for m, *_ in late], default=_LONG_BLOCK)
     bands = np.repeat(factors[:, None], block, axis=1)
-    n, end = len(x), 0
+    n, summed, end = len(x), 1, 0  # `summed`: number of areas
     while n <= quiet or n - end < quiet:
         if n > _MAX_POINTS:
             break
-        area = np.concatenate([area, area[-1] + np.cumsum(0.5 * h * (x[len(area) - 1 : -1] + x[len(area) :]))])
+        if n + block > len(x):
+            x, area = (_longer(values, block) for values in (x, area))
+        area[summed:n] = area[summed - 1] + np.cumsum(0.5 * h * (x[summed - 1 : n - 1] + x[summed:n]))
         push = np.zeros(block + 1)
         for m, s, gain in late:
-            j = np.arange(n - 1, n + block) - m
-            known = j >= 0
-            j = j[known]
-            push[known] -= gain * (area[j] + h * s * (x[j] + 0.5 * s * (x[j + 1] - x[j])))
+            skipped, first = max(0, m - n + 1), max(0, n - 1 - m)
+            if skipped <= block:
+                push[skipped:] -= gain * _area_before(x, area, first, n + block - m, s, h)
         change = np.diff(push)
-        before = np.convolve(factors, x[-order:])[order:]
+        before = np.convolve(factors, x[n - order : n])[order:]
         change[: min(order, block)] -= before[:block]
-        new = solve_banded((order, 0), bands, change)
+        x[n : n + block] = new = solve_banded((order, 0), bands, change)
         large = np.flatnonzero(np.abs(new) > _QUIET)
-        end, n = (n + int(large[-1]) + 1 if len(large) else end), n + block
-        x = np.concatenate([x, new])
-    return x[: max(quiet + 1, end + quiet)]
+        end, n, summed = (n + int(large[-1]) + 1 if len(large) else end), n + block, n
+    return x[: min(n, max(quiet + 1, end + quiet))]
 
 
 def _first_values(rows: list[tuple[int, float, float]], h: float, number: int) -> list[float]:
@@ -269,8 +278,7 @@ def _residual(alpha: float, delays: Real, shares: Real, h: float, x: Real) -> fl
     area = np.concatenate([np.zeros(1), np.cumsum(0.5 * h * (x[:-1] + x[1:]))])
     right = np.ones(len(x))
     for m, s, gain in _rows(alpha, delays, shares, h):
-        j = np.arange(m, len(x)) - m
-        right[m:] -= gain * (area[j] + h * s * (x[j] + 0.5 * s * (x[j + 1] - x[j])))
+        right[m:] -= gain * _area_before(x, area, 0, len(x) - m, s, h)
     return float(np.abs(x - right).max())
 
 
