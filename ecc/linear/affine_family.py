@@ -203,7 +203,7 @@ class Affine:
                 raise ConvergenceError(f"crossings up to gain {gain:.6g} reach too far for delays of this length", None)
         if not isfinite(top):
             raise ConvergenceError(f"the neutral part bounds no root at gain {gain!r}", None)
-        out = boundary_crossings(pair, top)
+        out = boundary_crossings(pair, top, inf if self.finds_all else gain)
         return [c for c in out if self.finds_all or c.gain <= gain]
 
     def _last_frequency(self, gain: float) -> float:

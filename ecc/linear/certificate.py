@@ -109,6 +109,7 @@ _MAX_NODES = 1 << 12
 """Nodes of a mesh above which the determinant is followed first, which takes fewer pieces."""
 _FEW_TERMS = 16
 """Terms of a determinant that is followed before a mesh longer than `_MAX_NODES` is tried."""
+_NEUTRAL = 0.999
 _STEP = 1e-13
 _SEARCHED = 1 << 16  # nodes, a quarter of a unit apart, of a search for an unstable root if no count is affordable
 _MAX_BALLS = 1 << 21  # matrix entries in balls along a contour, a few microseconds each
@@ -174,8 +175,11 @@ def _determinant(ch: Characteristic, line: float, effort: float = 1.0) -> QuasiP
 def _short_determinant(ch: Characteristic, line: float, effort: float = 1.0) -> QuasiPolynomial | None:
     """Return the exact determinant if following it takes less time than a uniform mesh: few terms, and a long mesh.
 
-    None also if a root is known to lie on the boundary, or if the mesh is too long for a count in floating point.
+    None also if a root is known to lie on the boundary, or if the mesh is too long for a count in floating point, or if
+    the neutral terms almost outweigh 1, so that their phases must be followed.
     """
+    if ch.neutral_radius(line) > _NEUTRAL:
+        return None
     is_long = isfinite(ch.top_frequency(line)) and first_pieces(ch, line) > _MAX_NODES
     exact = _determinant(ch, line, effort) if is_long and is_affordable(ch, line, effort) else None
     if exact is None or len(exact.terms) > _FEW_TERMS or (line == 0.0 and exact.on_the_boundary()):

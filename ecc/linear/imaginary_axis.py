@@ -521,8 +521,10 @@ def _at_ends(pair: AxisPair) -> list[Crossing]:
     return out
 
 
-def boundary_crossings(pair: AxisPair, top: float) -> list[Crossing]:
+def boundary_crossings(pair: AxisPair, top: float, max_gain: float = inf) -> list[Crossing]:
     """Return all (g, w) with F0 + g F1 = 0, g > 0 and 0 <= w <= top, by increasing gain; with pi for sampled systems.
+
+    Crossings with gains above `max_gain` may be missing.
 
     For a `ProvenPair` the list is complete, with proven errors. It includes pairs that floating point cannot separate,
     and roots that touch the boundary without a crossing, or may do so within the rounding of the coefficients. Their
@@ -534,7 +536,7 @@ def boundary_crossings(pair: AxisPair, top: float) -> list[Crossing]:
             low, high, *doubtful = isolate(pair, _phase, top, pair.errors, pair.clear_to)
             rises = _phase(*pair.at(low))[0] <= 0.0
             gains, omega, change = _gains(pair, refine(pair, _phase, low, high), rises)
-            out += pair.doubtful_crossings(*doubtful)
+            out += pair.doubtful_crossings(*_below(pair, *doubtful, max_gain))
         else:
             low, high = isolate(pair, _phase, top)
             width = high - low  # near 0 and pi, at which the function vanishes, rounding creates zeros
@@ -547,6 +549,18 @@ def boundary_crossings(pair: AxisPair, top: float) -> list[Crossing]:
         rows = zip(gains[new].tolist(), omega[new].tolist(), change[new].tolist(), strict=True)
         out += [Crossing(*row) for row in rows]
     return sorted(out)
+
+
+def _below(pair: ProvenPair, low: Real, high: Real, max_gain: float) -> tuple[Real, Real]:
+    """Return the pieces on which a gain |F0|/|F1| may be at most `max_gain`: zeros of F1 need no precision."""
+    if not isinstance(pair, SumPair) or max_gain == inf or not len(low):
+        return low, high
+    f0, _, f1, _ = pair.at(low)
+    noise0, noise1 = pair.noises(high)
+    smallest = np.abs(f0) - noise0 - (high - low) * pair.f0.bounds(high)[1]
+    largest = np.abs(f1) + noise1 + (high - low) * pair.f1.bounds(high)[1]
+    may = smallest <= (1.0 + 1e-6) * max_gain * largest
+    return low[may], high[may]
 
 
 def resolved_crossings(bound: Bounded, low: Real, high: Real) -> list[Crossing]:

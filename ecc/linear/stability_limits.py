@@ -490,11 +490,13 @@ def _agreement(
 def _contradicted(family: Family, claim: Found, lowest: float, begins: float, proven: bool) -> bool:
     """Return whether counts of members near the ends of the stable ranges, or inside these, contradict the claim.
 
-    Inside a range one count suffices if no crossing of the form is missing, by proof.
+    Inside a range one count suffices if no crossing of the form is missing, by proof. Without a stable range three
+    members are counted. A claim for which no count is decided counts as contradicted, too.
     """
     start, crossings, end = claim
     ranges = _stable_ranges(*claim, begins)
-    tests = [] if ranges or end < lowest else [(lowest, False)]
+    top = min(end, _RANGE * lowest)
+    tests = [] if ranges or end < lowest else [(gain, False) for gain in (lowest, float(np.sqrt(lowest * top)), top)]
     gains = [begins, *(c.gain for c in crossings), end]
     for a, b in ranges if len(ranges) <= 2 * _COUNTED else (*ranges[:_COUNTED], *ranges[-_COUNTED:]):
         tests += [(a + share * (b - a), True) for share in ((0.5,) if proven else (0.1, 0.5, 0.9))]
@@ -504,13 +506,15 @@ def _contradicted(family: Family, claim: Found, lowest: float, begins: float, pr
                 tests.append((edge + sign * min(near), True))
             if 0.0 < edge < end:
                 tests.append((edge - sign * min(near), False))
+    is_decided = not tests
     for gain, stable in tests:
         try:
             if (unstable_of(family(gain))[0] == 0) is not stable:
                 return True
+            is_decided = True
         except (*REFUSED, UndecidedError):
             continue
-    return False
+    return not is_decided
 
 
 def _joined(crossings: list[Crossing]) -> list[Crossing]:

@@ -649,3 +649,17 @@ def test_limit_with_a_quadratic_kernel():
     value = (2.0 - np.exp(-s) * (2.0 + 2.0 * s + s**2)) / s**3
     assert limit.value * value / (1.0 + s) == pytest.approx(-1.0, rel=1e-10)
     assert limit.complete_to > limit.value
+
+
+@pytest.mark.parametrize("undecided", [(1e-3,), (1e-3, 0.1, 10.0)])
+def test_a_claim_without_stable_range_needs_a_decided_member(monkeypatch, undecided):
+    """Once, such a claim was accepted if its only count was undecided."""
+    module = importlib.import_module("ecc.linear.stability_limits")
+
+    def unstable_of(gain):
+        if any(gain == pytest.approx(value) for value in undecided):
+            raise UndecidedError("undecided")
+        return 0, True
+
+    monkeypatch.setattr(module, "unstable_of", unstable_of)
+    assert module._contradicted(lambda gain: gain, (1, [], 10.0), 1e-3, 0.0, True)
