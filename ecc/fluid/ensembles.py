@@ -229,6 +229,7 @@ def solve_ensemble(
     method: str = "RK45",
     neutral: bool = False,
     history_slope: Callable[..., Any] | None = None,
+    initial_slope: ArrayLike | None = None,
 ) -> xr.Dataset:
     """Return the solutions of a delay differential equation for many values of its arguments, as one Dataset.
 
@@ -247,7 +248,8 @@ def solve_ensemble(
         Threads, or their number. None: the number of cores available to this process.
     progress : callable, optional
         Called after members end with a `Progress`: the completed `share` of members.
-    events, rtol, atol, max_step, first_step, y0, breaks, jit, method, neutral, history_slope
+    events, rtol, atol, max_step, first_step, y0, breaks, jit, method, neutral, history_slope,
+    initial_slope
         As in `solve_dde`, the same for all members.
 
     Returns
@@ -315,6 +317,7 @@ def solve_ensemble(
             method=method,
             neutral=neutral,
             history_slope=history_slope,
+            initial_slope=initial_slope,
         )
 
     def several(which: Sequence[int]) -> list[Any]:

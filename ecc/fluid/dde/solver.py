@@ -119,6 +119,7 @@ def solve_dde(
     method: str = "RK45",
     neutral: bool = False,
     history_slope: Callable[..., Any] | None = None,
+    initial_slope: ArrayLike | None = None,
     args: Sequence[float] = (),
 ) -> DdeResult:
     """Return the solution of y'(t) = f(t, y(t), [y(t - delay) for each delay]) from its history.
@@ -168,6 +169,10 @@ def solve_dde(
         Whether f takes dylag. If a delay vanishes, y' depends on itself: f must be a contraction in that dylag.
     history_slope : callable, optional
         Callable t -> shape (n,), the derivative of `history`, needed if `history` is a callable and f is `neutral`.
+    initial_slope : array_like, shape (n,), optional
+        Estimate of y' just after the start, if f is `neutral` and a delay vanishes there. It selects the solution if
+        y' = f(t, y, y, y') has several: the iteration for y' starts from it, and converges to a solution near which f
+        is a contraction in dylag. None: the derivative of the history at the start.
     args : sequence of float, optional
         Numbers that all of these callables take after their other arguments; f is compiled once for all values.
 
@@ -198,6 +203,15 @@ def solve_dde(
     >>> r = solve_dde(lambda t, y, ylag: -ylag[0], (0, 1), history=[1.0], delays=[1.0], rtol=1e-8)
     >>> round(float(r.y[0, -1]), 6)
     0.0
+
+    y' = tanh(2 y'(t/2)) has the solutions y = s t with s = tanh(2 s), of which two attract the iteration:
+
+    >>> for s in (0.5, -0.5):
+    ...     r = solve_dde(lambda t, y, ylag, dylag: np.tanh(2 * dylag[0]), (0, 1), [0.0], lambda t, y: [t / 2],
+    ...                   neutral=True, initial_slope=[s])
+    ...     print(round(float(r.y[0, -1]), 3))
+    0.957
+    -0.957
     """
     from ecc.fluid.dde import history_and_step as core
     from ecc.fluid.dde.integration import Integration
@@ -220,10 +234,13 @@ def solve_dde(
     if not np.all(lag_values >= 0.0):
         raise ValueError(f"delays must be >= 0, got {shown(float(lag_values.min()))}")
     slope = _slope(history_slope, past is not None, neutral, start, n)
+    if initial_slope is not None and not neutral:
+        raise ValueError(f"initial_slope must be None unless neutral, got {shown(initial_slope)}")
+    first_slope = slope if initial_slope is None else _vector(initial_slope, "initial_slope", n)
     if neutral and not callable(delays) and not np.all(lag_values > 0.0):
         raise ValueError(f"delays must be > 0 if neutral, got {shown(float(lag_values.min()))}")
     delay_of = delays if callable(delays) else None
-    problem = _Problem(start, end, f, past, history_slope, delay_of, neutral, initial, first, slope, lag_values)
+    problem = _Problem(start, end, f, past, history_slope, delay_of, neutral, initial, first, first_slope, lag_values)
     functions = _user_functions(problem, unbound, fixed, jit)
     addresses = {index: function.callback.address for index, function in functions.items()}
     breaking_times = _breaking_times(problem, np.asarray(breaks, dtype=float))
@@ -249,7 +266,7 @@ def solve_dde(
         first_jump=1 - problem.jumps,
         neutral=neutral,
         history_slope=addresses.get(core.HISTORY_SLOPE, 0),
-        slope=slope,
+        slope=first_slope,
         implicit=method == "Radau",
     )
     status, message, event_time = _integrate(run, watch, first)
@@ -289,7 +306,7 @@ class _Problem:
     neutral: bool
     initial: FloatArray  # history at the start
     first: FloatArray  # y at the start
-    slope: FloatArray  # derivative of the history at the start
+    slope: FloatArray  # derivative of the history at the start, or its estimate just after it
     delays: FloatArray
 
     @property

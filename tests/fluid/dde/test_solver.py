@@ -7,6 +7,7 @@ from math import comb, e, exp, factorial, log, pi
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
 from scipy.special import lambertw
 
 from ecc.fluid import solve_dde
@@ -394,3 +395,36 @@ def test_a_function_that_returns_nothing_is_refused():
     """Numba ends with an assertion of its own where it would compile this one."""
     with pytest.raises(ValueError, match="f must return 1 numbers, got None"):
         solve_dde(lambda *first, **named: None, (0.0, 1.0), [1.0], [0.5])
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_initial_slope_selects_one_of_two_solutions_of_a_neutral_equation(sign):
+    """y' = tanh(2 y'(t/2)) has the solutions y = s t with s = tanh(2 s), s = 0 and +-0.9575."""
+
+    def f(t, y, ylag, dylag):
+        return np.tanh(2.0 * dylag[0])
+
+    run = solve_dde(
+        f, (0.0, 3.0), [0.0], lambda t, y: [0.5 * t], neutral=True, initial_slope=[0.2 * sign], rtol=1e-8, atol=1e-10
+    )
+    slope = brentq(lambda s: np.tanh(2.0 * s) - s, 0.5, 1.0)
+    np.testing.assert_allclose(run.y[0], sign * slope * run.t, rtol=1e-6, atol=1e-9)
+
+
+def test_initial_slope_of_the_example_of_ddensd():
+    """Jackiewicz' equation determines y'(0) by s = 2 + log(s/2), which 0 cannot start; y = exp(sin 2 t) for s = 2."""
+
+    def f(t, y, ylag, dylag):
+        cosine = 2.0 * np.cos(t)
+        return 2.0 * np.cos(2.0 * t) * ylag[0] ** cosine + np.log(dylag[0]) - np.log(cosine) - np.sin(t)
+
+    run = solve_dde(
+        f, (0.0, 0.1), [1.0], lambda t, y: [0.5 * t], neutral=True, initial_slope=[1.0], rtol=1e-8, atol=1e-10
+    )
+    assert run.success
+    np.testing.assert_allclose(run.y[0], np.exp(np.sin(2.0 * run.t)), rtol=1e-6)
+
+
+def test_initial_slope_is_refused_unless_neutral():
+    with pytest.raises(ValueError, match="initial_slope must be None unless neutral"):
+        solve_dde(lambda t, y, ylag: -ylag[0], (0.0, 1.0), [1.0], [1.0], initial_slope=[0.0])
