@@ -536,7 +536,7 @@ def boundary_crossings(pair: AxisPair, top: float, max_gain: float = inf) -> lis
             low, high, *doubtful = isolate(pair, _phase, top, pair.errors, pair.clear_to)
             rises = _phase(*pair.at(low))[0] <= 0.0
             gains, omega, change = _gains(pair, refine(pair, _phase, low, high), rises)
-            out += pair.doubtful_crossings(*_below(pair, *doubtful, max_gain))
+            out += pair.doubtful_crossings(*_below(pair, max_gain, *doubtful))
         else:
             low, high = isolate(pair, _phase, top)
             width = high - low  # near 0 and pi, at which the function vanishes, rounding creates zeros
@@ -551,7 +551,7 @@ def boundary_crossings(pair: AxisPair, top: float, max_gain: float = inf) -> lis
     return sorted(out)
 
 
-def _below(pair: ProvenPair, low: Real, high: Real, max_gain: float) -> tuple[Real, Real]:
+def _below(pair: ProvenPair, max_gain: float, low: Real, high: Real) -> tuple[Real, Real]:
     """Return the pieces on which a gain |F0|/|F1| may be at most `max_gain`: zeros of F1 need no precision."""
     if not isinstance(pair, SumPair) or max_gain == inf or not len(low):
         return low, high
