@@ -2,7 +2,8 @@
 
     python benchmarks/media.py [margins | limits | boundary | filter | cycles | frames | cases]
     python benchmarks/media.py [gcc_cycles | gcc_drop | gcc_tcp]
-    python benchmarks/media.py [scream_marks | scream_rtts | scream_loop | scream_frames | scream_queue]
+    python benchmarks/media.py [scream_marks | scream_rtts | scream_loop | scream_frames]
+    python benchmarks/media.py [scream_cycles | scream_queue]
 
 prints the tables of docs/media.md.
 """
@@ -427,6 +428,32 @@ def scream_frames() -> None:
         row(frames, 1e3 * limit, *(100.0 * float(value) for value in late))
 
 
+def scream_cycles() -> None:
+    """Print the cycle of SCReAM without marks: root of the rate loop, model, and packets from 100 to 300 s."""
+    row("C [Mb/s]", "RTT [ms]", "period [s]: root", "model", "packets", "queue [ms]: model", "packets", "multiplier")
+    for capacity in (1e6, 1e7):
+        for rtt in (0.02, 0.05, 0.1, 0.2):
+            hosts, network = SCReAM(max_rate=3.0 * capacity), Network.dumbbell(capacity, rtts=[rtt], packet_size=500)
+            root = complex(rate_loop(rtt + 0.03, 0.02).roots(1)[0])
+            cycle = ecc.stability.limit_cycle(hosts, network)
+            scenario = Scenario(network, hosts, 300.0)
+            run = ecc.packet.simulate(scenario, sample=0.01, record=["flow.reactions"])
+            queue, reactions = run.queue.to_numpy()[10_000:, 0], run["flow.reactions"].to_numpy()[10_000:, 0]
+            events = np.flatnonzero(np.diff(reactions) > 0)
+            begins = events[1:][np.diff(events) > 7]
+            swing = float(np.mean([np.ptp(queue[a:b]) for a, b in pairwise(begins)]))
+            row(
+                capacity / 1e6,
+                1e3 * rtt,
+                float(2.0 * np.pi * 0.02 / abs(np.angle(root))),
+                cycle.period,
+                0.01 * float(np.diff(begins).mean()),
+                16e3 * cycle.amplitude / capacity,
+                8e3 * swing / capacity,
+                float(abs(cycle.multipliers[0])),
+            )
+
+
 def scream_queue() -> None:
     """Print queue and rate of SCReAM over RTT and report interval, at 1 Mb/s, with and without an encoder."""
     row("RTT [ms]", "frames", "delta [ms]", "rate/C", "deviation of the rate [%]", "mean queue [ms]", "largest [ms]")
@@ -455,6 +482,7 @@ TABLES = {
     "scream_rtts": scream_rtts,
     "scream_loop": scream_loop,
     "scream_frames": scream_frames,
+    "scream_cycles": scream_cycles,
     "scream_queue": scream_queue,
 }
 

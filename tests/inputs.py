@@ -508,6 +508,7 @@ def good() -> dict[str, Any]:
         "Theorem.evaluate.protocol": ecc.models.QIRCP(),
         "Theorem.evaluate.network": alike,
         "relay_loop.network": alike,
+        "SCReAM.cycle_orbit.network": ecc.Network.dumbbell("1 Mb/s", ["100 ms"], packet_size=500),
         "SCReAM.marked_window.probability": 0.05,
         "SCReAM.marked_window.packet_size": 1360,
         "SCReAM.marked_window.rtt": "50 ms",

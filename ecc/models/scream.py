@@ -60,12 +60,17 @@ rate; a is divided by h twice; v from the range of delays; W_i is renewed after 
 treated as those of a policer. All of its constants can be set here, not its rules. Not modeled: clock drift, several
 streams, a reordering window (packets that a report lacks are lost), and the window's history of 10 minutes for the
 minimum delay, which is that of the run.
+
+`cycle_orbit` has the cycle of one flow without marks: data as a fluid on a link, with the clock of reports and exact
+delays, and the functions of the hooks. The loop of the rate oscillates, and peaks of the delay reduce the window.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from math import ceil, comb
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -85,12 +90,13 @@ from ecc._support.quantity import (
     default,
 )
 from ecc.contract.env import FlowEnv, Hook, Params
-from ecc.contract.forms import OperatingRange
+from ecc.contract.forms import CycleOrbit, OperatingRange
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.reference import ReferenceLoop
-from ecc.errors import ConvergenceError
+from ecc.errors import ConvergenceError, LinearizationError
 from ecc.laws.elementary import sqrt
 from ecc.models.shared import encoder, feedback
+from ecc.network.network import Network
 
 ECN = ("none", "classic", "l4s")
 L4S = 2.0
@@ -103,6 +109,8 @@ ADJUST_GAIN, MAX_ADJUST, SIZE_GAIN, MAX_SIZE = 1.0 / 16.0, 0.5, 1.0 / 64.0, 0.2
 MIN_PACE, RELAXED_FROM, MAX_RELAXED = 50e3, 0.8, 4.0  # bit/s; share of the maximum rate; factor
 TIMEOUT = 0.5  # s without a packet sent after which packets in flight count as lost (ScreamV2Tx.cpp)
 HISTORY, RECENT, HISTORY_STEP = 200, 50, 0.05  # delays for the target; those in its mean; s (ScreamV2Tx.cpp)
+_SETTLING, _CYCLES, _MAX_REPORTS = 100, 20, 40_000  # cycles before those examined, cycles examined; reports
+_IRREGULAR, _PERTURBATION, _FLOOR = 0.1, 1e-3, 2e-5  # deviation of periods; change of a window; smallest effect of it
 _POINTS, _CLOSE = 200, 2e-3  # values of alpha in its chain; relative error of a window
 LOSS_WEIGHT, LOSS_EVENTS, STEADY = 0.02, 0.002, 0.2  # per RTT; share of RTTs; variance of delays over the target
 
@@ -271,6 +279,12 @@ class SCReAM(encoder.EncodedMedia):
     @property
     def ecn_echo(self) -> str | None:
         return {"none": None, "classic": "accurate", "l4s": "scalable"}[self.ecn]
+
+    # ---- cycle -------------------------------------------------------------------------------------------
+
+    def cycle_orbit(self, network: Network) -> CycleOrbit:
+        """Return the cycle of one flow on one link without marks, from reductions to reductions by the delay."""
+        return delay_cycle(self, network)
 
     # ---- windows at random marks -------------------------------------------------------------------------
 
@@ -681,3 +695,144 @@ def _stationary(kernel: NDArray[np.float64]) -> NDArray[np.float64]:
     system = np.vstack([kernel.T - np.eye(len(kernel)), np.ones(len(kernel))])
     law, *_ = np.linalg.lstsq(system, np.append(np.zeros(len(kernel)), 1.0), rcond=None)
     return np.asarray(law)
+
+
+# Cycle ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Link:
+    """A flow whose data is a fluid on a link: its state, and the pieces of constant rate since some time."""
+
+    p: Any
+    flow: Any
+    capacity: float  # [bit/s]
+    rtt: float  # without the queue [s]
+    pieces: list[tuple[float, float, float, float]]  # begin [s], queue [bit], data sent [bit], rate [bit/s]
+    reports: int = 0
+    taken: float = 0.0  # data acknowledged [bit]
+    quiet: int = 0  # reports since the last reduction
+
+    def report(self) -> tuple[float, float, float, float]:
+        """Let the next report change the rate; return its time, the queue, the rate and the window."""
+        self.reports += 1
+        at_receiver = self.reports * self.p.report_interval
+        delay, sent = self._seen(at_receiver - 0.5 * self.rtt)
+        now = at_receiver + 0.5 * self.rtt
+        flow, before = self.flow, self.flow.reactions
+        flow.delay = delay
+        note_rtt(flow, self.rtt + delay)
+        flow.in_flight = flow.window
+        respond(flow, (sent - self.taken) / 8.0, self.p, now)
+        self.taken = sent
+        self.quiet = 0 if flow.reactions > before else self.quiet + 1
+        begin, queue, total, rate = self.pieces[-1]
+        queue = max(queue + (rate - self.capacity) * (now - begin), 0.0)
+        self.pieces.append((now, queue, total + rate * (now - begin), flow.x))
+        return now, queue, flow.x, flow.window
+
+    def _seen(self, departure: float) -> tuple[float, float]:
+        """Return the delay of the data that leaves the queue at a time, and the data sent until it."""
+        place = len(self.pieces) - 1
+        while place > 0 and self.pieces[place][0] + self.pieces[place][1] / self.capacity > departure:
+            place -= 1
+        del self.pieces[:place]
+        begin, queue, total, rate = self.pieces[0]
+        entry = begin + (departure - begin - queue / self.capacity) * self.capacity / rate
+        if queue + (rate - self.capacity) * (entry - begin) < 0.0:
+            entry = departure
+        return departure - entry, total + rate * (entry - begin)
+
+
+def delay_cycle(protocol: Any, network: Network) -> CycleOrbit:
+    """Return the cycle of one flow on one link without marks.
+
+    Parameters
+    ----------
+    protocol : SCReAM
+    network : Network
+        Network of one link and one flow.
+
+    Raises
+    ------
+    LinearizationError
+        Another network, an encoder of frames, or a capacity outside the range of rates.
+    ConvergenceError
+        The delay does not reduce the window regularly within 40,000 reports.
+    """
+    if network.n_links != 1 or network.n_flows != 1:
+        raise LinearizationError("the cycle of SCReAM is that of one flow on one link, got another network")
+    if protocol.frames > 0.0:
+        raise LinearizationError(
+            f"the cycle of SCReAM is that of evenly spaced packets, got frames = {protocol.frames:g}"
+        )
+    capacity = float(network.capacities[0])
+    if not protocol.min_rate < capacity < protocol.max_rate:
+        raise LinearizationError(
+            f"the capacity of {capacity:g} bit/s is not between min_rate = {protocol.min_rate:g} and "
+            f"max_rate = {protocol.max_rate:g}"
+        )
+    link = _started(protocol, network)
+    begins, rows = _cycles(link, _SETTLING)
+    changed = deepcopy(link)
+    changed.flow.window *= 1.0 + _PERTURBATION
+    begins, rows = _cycles(link, _CYCLES)
+    lengths = np.diff(begins)
+    if lengths.std() > _IRREGULAR * lengths.mean():
+        raise ConvergenceError(f"periods of SCReAM are irregular, from {lengths.min():.3g} to {lengths.max():.3g} s")
+    count = len(rows)
+    others = np.array([changed.report()[3] for _ in range(count)])
+    time, queue, rate, window = np.array(rows).T
+    per_cycle = max(round(count / _CYCLES), 1)
+    effects = np.abs(np.add.reduceat(others / window - 1.0, np.arange(0, count, per_cycle)) / per_cycle)[:-1]
+    effects = np.array([_PERTURBATION, *effects])
+    seen = max(int(np.flatnonzero(effects > _FLOOR)[-1]), 1)
+    multiplier = float((effects[seen] / effects[0]) ** (1.0 / seen))
+    swings = [0.5 * np.ptp(queue[(time >= a) & (time < b)]) for a, b in zip(begins, begins[1:], strict=False)]
+    last = (time >= begins[-2]) & (time < begins[-1])
+    return CycleOrbit(
+        float(lengths.mean()),
+        float(queue.mean()) / 8.0,
+        float(np.mean(swings)) / 8.0,
+        (multiplier,),
+        time[last] - time[last][0],
+        queue[last] / 8.0,
+        rate[last][None],
+        f"a fluid on a link with the clock of reports, mean of {len(lengths)} cycles",
+        (f"the multiplier is the mean decay of a change of the window by {_PERTURBATION:g}, per cycle",),
+    )
+
+
+def _started(protocol: Any, network: Network) -> _Link:
+    """Return a flow that sends at the capacity, with a queue of half of the target."""
+    capacity, rtt, size = float(network.capacities[0]), float(network.rtts[0]), float(network.flows[0].mean_packet)
+    flow = SimpleNamespace(
+        **{name: list(value) if isinstance(value, tuple) else value for name, value in vars(FlowState()).items()}
+    )
+    flow.size, flow.target_delay, flow.x = size, protocol.queue_target, capacity
+    flow.delay = flow.delay_average = 0.5 * protocol.queue_target
+    flow.srtt = rtt + flow.delay
+    flow.window = flow.inflection = capacity * flow.srtt / (8.0 * media_share(1e9 * size, size, 0.0))
+    begin = -2.0 * flow.srtt
+    return _Link(
+        protocol.namespace(),
+        flow,
+        capacity,
+        rtt,
+        [(begin, flow.delay * capacity, 0.0, capacity)],
+        taken=capacity * (-0.5 * rtt - flow.delay - begin),
+    )
+
+
+def _cycles(link: _Link, count: int) -> tuple[list[float], list[tuple[float, float, float, float]]]:
+    """Run a number of cycles; return their begins, at the first reduction after a pause, and the rows of reports."""
+    pause = ceil(link.p.virtual_rtt / link.p.report_interval) + 1
+    begins, rows = list[float](), list[tuple[float, float, float, float]]()
+    while len(begins) <= count:
+        before = link.quiet
+        rows.append(link.report())
+        if link.quiet == 0 and before > pause:
+            begins.append(rows[-1][0])
+        if link.reports > _MAX_REPORTS:
+            raise ConvergenceError(f"delays begin {len(begins)} reductions of SCReAM in {_MAX_REPORTS:,} reports")
+    return begins, rows

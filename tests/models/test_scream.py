@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.errors import ConvergenceError
+from ecc.errors import ConvergenceError, LinearizationError
 from ecc.linear import SampledSystem
 from ecc.linear.sample_and_hold import Clock, SampleAndHold, Term
 from ecc.models import SCReAM, scream
@@ -286,6 +286,54 @@ def test_an_encoder_moves_the_limit_to_longer_rtts() -> None:
     assert high == pytest.approx(0.283, abs=0.001)
     below, above = (deviations(share * high, 0.02, 709, 300.0, 25.0)[-1] for share in (0.95, 1.05))
     assert below > 0.04 > 0.005 > above
+
+
+# ---- the cycle without marks ---------------------------------------------------------------------------------------
+
+
+def cycle_of_packets(hosts: SCReAM, network: Network) -> tuple[float, float, float]:
+    """Mean period [s], and half of the range of the queue and its mean [bytes], from 50 to 200 s."""
+    run = ecc.packet.simulate(Scenario(network, hosts, 200.0), sample=0.01, record=["flow.reactions"])
+    queue, reactions = run.queue.to_numpy()[5000:, 0], run["flow.reactions"].to_numpy()[5000:, 0]
+    events = np.flatnonzero(np.diff(reactions) > 0)
+    begins = events[1:][np.diff(events) > 7]  # reports are 2 samples apart, and reductions 4
+    swings = [0.5 * float(np.ptp(queue[a:b])) for a, b in zip(begins, begins[1:], strict=False)]
+    return 0.01 * float(np.diff(begins).mean()), float(np.mean(swings)), float(queue.mean())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("capacity", "rtt"), [(1e7, 0.02), (1e7, 0.1), (1e6, 0.05), (1e6, 0.2)])
+def test_packets_have_the_cycle_of_the_model(capacity: float, rtt: float) -> None:
+    """Queues of packets include the one in service, 500 bytes, which the fluid does not have."""
+    network = Network.dumbbell(capacity, rtts=[rtt], packet_size=500)
+    hosts = SCReAM(max_rate=3.0 * capacity)
+    cycle = ecc.stability.limit_cycle(hosts, network)
+    period, amplitude, mean = cycle_of_packets(hosts, network)
+    assert period == pytest.approx(cycle.period, rel=0.05) and cycle.stable is True
+    assert abs(amplitude - cycle.amplitude) < 500.0 and abs(mean - cycle.mean) < 1000.0
+
+
+def test_the_cycle_is_that_of_the_rate_loop() -> None:
+    """Its period is that of the hybrid root at the delay of half of the target."""
+    network = Network.dumbbell("10 Mb/s", rtts=["100 ms"], packet_size=500)
+    orbit = SCReAM(max_rate="20 Mb/s").cycle_orbit(network)
+    root = complex(rate_loop(0.13, 0.02).roots(1)[0])
+    assert orbit.period == pytest.approx(2.0 * np.pi * 0.02 / abs(np.angle(root)), rel=0.05)
+    assert 0.3 < orbit.multipliers[0] < 1.0 and orbit.mean == pytest.approx(0.03 * 1e7 / 8.0, rel=0.05)
+    assert np.ptp(orbit.queue) == pytest.approx(2.0 * orbit.amplitude, rel=0.2)
+
+
+def test_the_cycle_refuses_other_networks() -> None:
+    one = Network.dumbbell(C, rtts=[0.1], packet_size=500)
+    for hosts, network, text in (
+        (SCReAM(), Network.dumbbell(C, rtts=[0.1] * 2), "the cycle of SCReAM is that of one flow on one link"),
+        (SCReAM(frames=30.0), one, "that of evenly spaced packets, got frames = 30"),
+        (SCReAM(max_rate=0.9 * C), one, "the capacity of 1e.06 bit/s is not between"),
+    ):
+        with pytest.raises(LinearizationError, match=text):
+            hosts.cycle_orbit(network)
+    with pytest.raises(ConvergenceError, match="periods of SCReAM are irregular"):
+        SCReAM(report_interval=0.05).cycle_orbit(Network.dumbbell(C, rtts=[0.2], packet_size=500))
 
 
 NAMES = ["flow.x", "flow.window", "flow.alpha", "flow.complete", "flow.target_delay", "flow.reactions"]

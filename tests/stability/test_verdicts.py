@@ -387,8 +387,7 @@ def test_every_protocol_with_an_equilibrium_or_a_set_has_finite_proven_rows():
         ("GCC", "discrete"),  # its cycle is that of groups of packets
         ("Orca", "continuous"),
         ("Orca", "discrete"),
-        ("SCReAM", "continuous"),  # its window falls at once when the average of delays passes half of the target
-        ("SCReAM", "discrete"),
+        ("SCReAM", "discrete"),  # its cycle is that of a fluid with the clock of reports
     }
     assert numberless.stable.isna().all() and (numberless.omits != "").all()
     decided = rows[(rows.object == "equilibrium")]
