@@ -7,7 +7,7 @@ from math import inf, isfinite, nan, pi
 
 import numpy as np
 
-from ecc.errors import ConvergenceError, UndecidedError
+from ecc.errors import ConvergenceError, LinearizationError, UndecidedError
 from ecc.linear.argument_principle import first_pieces
 from ecc.linear.characteristic import Terms
 from ecc.linear.gain_intervals import REFUSED, Cover
@@ -37,6 +37,7 @@ _TOUCH = 40  # members that are computed to examine a gain at which roots touch 
 _FITTED = 15  # number of these members to which a polynomial is fitted
 _MANY = 32  # roots more than the fewest on the grid: with these at the first gain, not all crossings are listed
 _UNCOUNTED = 1 << 40  # stands for the number of unstable roots if it is only known to be > 0
+_SHARP, _FOUND = 1e-9, 1e-6  # relative: distance of the last member that a family has from the first that it refuses
 _MAX_UNSTABLE = 8  # roots that may turn unstable in addition to the first before counting stops
 
 
@@ -47,14 +48,20 @@ def checked(system: LinearSystem) -> LinearSystem:
 
 
 def nearest_taken(family: Family, allowed: float, refused: float) -> float:
-    """Return the gain nearest to a refused one, to 1e-9, at which the family has a member; below or above it."""
-    while abs(refused - allowed) > 1e-9 * max(allowed, refused):
+    """Return the gain nearest to a refused one at which the family has a member; below or above it.
+
+    The end of the values that the family takes is found to 1e-9. If it is a linear model that is not found, its end is
+    not as sharp, and each refusal is a search for an equilibrium that fails: it is found to 1e-6.
+    """
+    closeness = _SHARP
+    while abs(refused - allowed) > closeness * max(allowed, refused):
         middle = 0.5 * (allowed + refused)
         try:
             family(middle)
             allowed = middle
-        except REFUSED:
+        except REFUSED as refusal:
             refused = middle
+            closeness = _FOUND if isinstance(refusal, LinearizationError) else _SHARP
     return allowed
 
 

@@ -608,9 +608,10 @@ def stability_limit(
     maximum or, without one, to 1e6 (four times the last boundary, if that is more) or to the end of the search along
     the axis, and up to 16 more inside each range reported stable; with `near`, in its units. A gain that the family
     refuses with ValueError or LinearizationError ends the range; if it refuses the smallest ones, the range begins at
-    the first allowed gain, to 1e-9 (`StabilityLimit.begins`, and a note). Members just inside and outside the ends of
-    stable ranges (1e-6, closer if crossings are dense) and at three gains inside have the counts of the result (for the
-    first and last four ranges, if there are many). A result that members contradict is counted instead.
+    the first allowed gain, to 1e-9, or to 1e-6 next to a LinearizationError (`StabilityLimit.begins`, and a note).
+    Members just inside and outside the ends of stable ranges (1e-6, closer if crossings are dense) and at three gains
+    inside have the counts of the result (for the first and last four ranges, if there are many). A result that members
+    contradict is counted instead.
 
     Crossings of the solved forms are accurate to about 1e-14, those of counted families to 1e-12 (Newton's method, or
     bisection if several roots cross together). certify proves both sides of the value in balls.

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from ecc.errors import ConvergenceError, UndecidedError
+from ecc.errors import ConvergenceError, LinearizationError, UndecidedError
 from ecc.linear import (
     DelaySystem,
     SampledSystem,
@@ -22,6 +22,7 @@ from ecc.linear import (
     stability_limit,
     transfer_function,
 )
+from ecc.linear.black_box_family import nearest_taken
 
 
 def loop(steps):
@@ -663,3 +664,20 @@ def test_a_claim_without_stable_range_needs_a_decided_member(monkeypatch, undeci
 
     monkeypatch.setattr(module, "unstable_of", unstable_of)
     assert module._contradicted(lambda gain: gain, (1, [], 10.0), 1e-3, 0.0, True)
+
+
+@pytest.mark.parametrize("unsettled, closeness", [(0.0, 1e-9), (3e-8, 1e-6)])
+def test_the_end_of_models_that_are_not_found_takes_one_search(unsettled, closeness):
+    """A family allows gains from 1, but models of those just above are not found, each after a long search."""
+    searches = []
+
+    def family(gain):
+        if gain < 1.0:
+            raise ValueError("gain must be >= 1")
+        if gain < 1.0 + unsettled:
+            searches.append(gain)
+            raise LinearizationError("no equilibrium was found")
+        return DelaySystem([-gain], [1.0])
+
+    assert 0.0 <= nearest_taken(family, 2.0, 0.5) - (1.0 + unsettled) <= 2.0 * closeness
+    assert len(searches) == (unsettled > 0.0)
