@@ -13,7 +13,7 @@ from ecc.explorer.view import View
 __all__ = ["block_diagram"]
 
 _ROWS = 4  # groups of flows that have a row; a line of text counts the others
-_WIDTH, _ROW = 640, 84
+_WIDTH, _ROW = 480, 84
 _NAME = ' class="name"'
 
 
@@ -28,16 +28,16 @@ def block_diagram(view: View) -> str:
     shown = groups[:_ROWS]
     bottom = _ROW * len(shown)
     link = int(np.argmin(view.network.capacities))
-    parts = [_box(426, 8, 206, bottom - 16, _link_lines(view, link))]
+    parts = [_box(326, 8, 146, bottom - 16, _link_lines(view, link))]
     for row, (name, rtt, count, (forward, back)) in enumerate(shown):
         y = _ROW * row + 8
         flows = f"{count} flow{'s' * (count > 1)}"
         parts += [
-            _box(8, y, 158, 68, [name, flows, f"RTT {quantity_text(rtt, 's')}"]),
-            _arrow(166, y + 20, 424, y + 20),
-            _label(296, y + 14, f"data, delay {quantity_text(forward, 's')}"),
-            _arrow(426, y + 50, 168, y + 50),
-            _label(296, y + 66, f"feedback, delay {quantity_text(back, 's')}"),
+            _box(8, y, 138, 68, [name, flows, f"RTT {quantity_text(rtt, 's')}"]),
+            _arrow(146, y + 20, 324, y + 20),
+            _label(236, y + 14, f"data, delay {quantity_text(forward, 's')}"),
+            _arrow(326, y + 50, 148, y + 50),
+            _label(236, y + 66, f"feedback, delay {quantity_text(back, 's')}"),
         ]
     if len(groups) > len(shown):
         parts.append(_label(120, bottom + 10, f"and {len(groups) - len(shown)} more groups of flows"))
@@ -70,9 +70,10 @@ def _link_lines(view: View, link: int) -> list[str]:
     deployed = view.run.deployment.links[link]
     routers = [type(router).__name__ for router in deployed if router.gives or not router.has_hosts()]
     buffer = view.network.links[link].buffer
-    several = f" ({view.network.n_links} links, the slowest)" if view.network.n_links > 1 else ""
+    several = [f"slowest of {view.network.n_links} links"] if view.network.n_links > 1 else []
     return [
-        quantity_text(float(view.network.capacities[link]), "bit/s") + several,
+        quantity_text(float(view.network.capacities[link]), "bit/s"),
+        *several,
         ", ".join(routers) or "drop-tail queue",
         "unlimited buffer" if buffer is None else f"buffer {quantity_text(float(buffer), 'bytes')}",
     ]

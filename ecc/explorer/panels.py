@@ -37,6 +37,7 @@ __all__ = ["HELP", "PANELS", "WORK", "Cancelled", "axes_of", "panel", "with_pres
 
 Real = NDArray[np.float64]
 Cancel = Callable[[], bool]
+Wait = Callable[[], None]
 Answer = dict[str, Any]
 
 PANELS = {
@@ -83,7 +84,9 @@ class Cancelled(Exception):
     """A newer view has replaced this one, or its time is over."""
 
 
-def panel(name: str, view: View, cancel: Cancel, axes: Sequence[str] = (), coarse: bool = False) -> Answer:
+def panel(
+    name: str, view: View, cancel: Cancel, axes: Sequence[str] = (), coarse: bool = False, wait: Wait = lambda: None
+) -> Answer:
     """Return a panel of a view: {"figure": go.Figure}, {"svg": text} or {"words": lines}; with notes under "notes".
 
     Parameters
@@ -97,6 +100,8 @@ def panel(name: str, view: View, cancel: Cancel, axes: Sequence[str] = (), coars
         Parameters of the stability map. Default: the first two of the view.
     coarse : bool, optional
         Whether a map that takes seconds may have every second point only; its answer then has "coarse": True.
+    wait : callable, optional
+        Called before slow work that needs the interpreter: returns when the faster panels are finished.
 
     Raises
     ------
@@ -108,10 +113,10 @@ def panel(name: str, view: View, cancel: Cancel, axes: Sequence[str] = (), coars
     if cancel():
         raise Cancelled
     if name == "map":
-        return _map(view, axes, cancel, coarse)
+        return _map(view, axes, cancel, coarse, wait)
     if name == "limit":
-        return _limit(view, cancel)
-    return _DRAWN[name](view) if name in _DRAWN else _RUNS[name](view, *_both_runs(view, cancel))
+        return _limit(view, cancel, wait)
+    return _DRAWN[name](view) if name in _DRAWN else _RUNS[name](view, *_both_runs(view, cancel, wait))
 
 
 # ---- linear models -----------------------------------------------------------------------------------------------
@@ -191,7 +196,7 @@ def _notes(system: DelaySystem | SampledSystem) -> list[str]:
     return (notes[::-1] if system.has_signed_queue else notes)[:_NOTES]
 
 
-def _limit(view: View, cancel: Cancel) -> Answer:
+def _limit(view: View, cancel: Cancel, wait: Wait) -> Answer:
     name = view.main_parameter
     if not name:
         raise ValueError("this view has no numeric parameter, and so no stability limit")
@@ -199,6 +204,7 @@ def _limit(view: View, cancel: Cancel) -> Answer:
     at_default = _without(view, (name,))
     place = _found_limit(_Key(at_default, duration=False), name)
     if not place:
+        wait()
         place.append(_limit_of(at_default, name, cancel))
     return with_present_values("limit", place[0], view)
 
@@ -313,7 +319,7 @@ class _Map:
     refused: set[tuple[int, int]] = field(default_factory=set)
 
 
-def _map(view: View, axes: Sequence[str], cancel: Cancel, coarse: bool = False) -> Answer:
+def _map(view: View, axes: Sequence[str], cancel: Cancel, coarse: bool, wait: Wait) -> Answer:
     sliders = {slider.name: slider for slider in view.sliders}
     names = list(axes) or axes_of(view)
     if len(names) != 2 or names[0] == names[1] or not set(names) <= set(sliders):
@@ -322,12 +328,14 @@ def _map(view: View, axes: Sequence[str], cancel: Cancel, coarse: bool = False) 
     base, ends = _region(view, names)
     place = _found_map(_Key(base, duration=False), *names, ends)
     if not place:
+        wait()
         grids = [np.geomspace(*_modelled(base, name, *pair), _GRID) for name, pair in zip(names, ends, strict=True)]
         place.append(_Map((grids[0], grids[1]), np.full((_GRID, _GRID), np.nan)))
         if isinstance(base.loop, Protocol):
             _fill_at_once(place[0], base, names, cancel)
     cells, step = place[0], 2 if coarse else 1
     for _ in _points_left(cells, base, names, step):
+        wait()
         if cancel():
             raise Cancelled
     is_coarse = bool(coarse and any(_to_do(cells, 1)))
@@ -490,9 +498,10 @@ _packet_runs = ThreadPoolExecutor(2, "explore-packets")
 """Threads of packet runs, which need no interpreter and leave it to the fluid run."""
 
 
-def _both_runs(view: View, cancel: Cancel) -> tuple[Trajectory, Trajectory | None, list[str]]:
+def _both_runs(view: View, cancel: Cancel, wait: Wait) -> tuple[Trajectory, Trajectory | None, list[str]]:
     """Return the packet run, the fluid run or None, and the reason why it is missing."""
     packets = _packet_runs.submit(_run, view, "packet", cancel)
+    wait()
     fluid, notes = None, list[str]()
     try:
         fluid = _run(view, "fluid", cancel)

@@ -98,7 +98,11 @@ def application(session: Session, token: str, port: int) -> Starlette:
             if len(body) > MAX_REQUEST:
                 break
         kind = _announced(session, body)
-        answer = await asyncio.get_running_loop().run_in_executor(pools[kind], session.answer_text, body)
+        session.due[kind] += 1
+        try:
+            answer = await asyncio.get_running_loop().run_in_executor(pools[kind], session.answer_text, body)
+        finally:
+            session.due[kind] -= 1
         return Response(json.dumps(answer, allow_nan=False), headers=_HEADERS, media_type="application/json")
 
     def refused(request: Request) -> Response:

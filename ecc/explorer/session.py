@@ -6,7 +6,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from ecc._support.arguments import shown
@@ -24,6 +24,7 @@ MAX_REQUEST = 16_384
 """Maximum length of a request in bytes."""
 MAX_SECONDS = 30.0
 """Maximum time of work for one panel; a saved page has ten times as much."""
+_MAX_WAIT, _POLL = 1.0, 0.002  # seconds for which slower panels leave the interpreter to faster ones
 _MAX_SLOTS = 256  # panels of open pages whose latest request is remembered
 _MAX_NAME = 64  # characters of names in requests
 _ERRORS = (ValueError, TypeError, EccError, OverflowError, MemoryError, ArithmeticError)
@@ -45,6 +46,8 @@ class Session:
         self._latest: OrderedDict[tuple[str, str], int] = OrderedDict()
         self._lock = threading.Lock()
         self._closed = False
+        self.due = dict.fromkeys(WORK.values(), 0)
+        """Kind of work -> requests without an answer; the server counts them."""
 
     def close(self) -> None:
         """Cancel all work, for example if the server ends."""
@@ -149,8 +152,15 @@ class Session:
         def cancel() -> bool:
             return is_replaced() or monotonic() > end
 
+        first = {"run": ("model",), "search": ("model", "run")}.get(WORK.get(name, ""), ())
+
+        def wait() -> None:
+            latest = monotonic() + _MAX_WAIT
+            while any(self.due[kind] for kind in first) and monotonic() < min(latest, end) and not is_replaced():
+                sleep(_POLL)
+
         try:
-            answer = panel(name, self._view(request), cancel, [_text(axis, "axes") for axis in axes], coarse)
+            answer = panel(name, self._view(request), cancel, [_text(axis, "axes") for axis in axes], coarse, wait)
         except Cancelled:
             if is_replaced():
                 raise

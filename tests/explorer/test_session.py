@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+import threading
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -98,6 +99,32 @@ def test_a_newer_request_cancels_the_work_of_an_older_one(session):
     assert session.answer(old) == {"cancelled": True}
     assert "figure" in session.answer(old | {"page": "another tab"})
     assert "figure" in session.answer(old | {"number": 2})
+
+
+@pytest.mark.parametrize(("name", "faster"), [("rates", "model"), ("limit", "run"), ("map", "model")])
+def test_slower_panels_wait_for_faster_ones(name, faster, monkeypatch):
+    monkeypatch.setattr(panels, "_GRID", 3)
+    session, events = Session(View.from_dict(VIEW)), []
+
+    def finish():
+        events.append(faster)
+        session.due[faster] = 0
+
+    session.due[faster] = 1
+    threading.Timer(0.1, finish).start()
+    request = {"ask": "panel", "panel": name, "view": VIEW | {"parameters": {"gamma": 0.9}, "capacity": 12e6}}
+    answer = session.answer(request)
+    events.append(name)
+    assert "error" not in answer and events == [faster, name]
+
+
+def test_a_saved_comparison_has_both_sides(session, monkeypatch):
+    monkeypatch.setattr(saved, "_VALUES", 2)
+    views = [VIEW, VIEW | {"protocol": "EMKC"}]
+    page = session.answer({"ask": "page", "views": views, "panels": ["verdict"], "parameter": "alpha"})["page"]
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    assert [card["title"] for card in data["cards"]] == ["Verdict: QIRCP", "Verdict: EMKC"]
+    assert all(len(frame) == 2 for frame in data["frames"]) and "# EMKC" in page
 
 
 def test_choices_of_a_protocol_come_with_its_reference_network(session):

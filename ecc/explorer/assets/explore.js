@@ -54,12 +54,13 @@ export async function mount(root, transport) {
   }
 
   // ---- requests: one at a time for each panel; a newer view replaces work that takes long ----
-  // Searches take seconds: they begin once all other panels are drawn.
+  // Searches, which may take seconds, are requested last: Python computes them after all other panels.
 
   const isSearch = name => choices.work[name] === "search";
 
   function refresh(fresh = true) {
-    const names = Object.keys(choices.panelTitles).filter(name => state.panels.has(name));
+    const order = new Set(["nyquist", ...Object.keys(choices.panelTitles)]); // it is drawn while others are computed
+    const names = [...order].filter(name => state.panels.has(name));
     for (const name of [...names.filter(each => !isSearch(each)), ...names.filter(isSearch)])
       for (const side of state.sides.keys()) request(name, side);
     if (fresh) state.changed({ views: state.sides.map(part => part.view), panels: [...state.panels] });
@@ -67,14 +68,14 @@ export async function mount(root, transport) {
 
   function request(name, side) {
     const key = `${name} ${side}`;
-    const slot = slots.get(key) ?? { running: null, pending: false, figure: null, name };
+    const slot = slots.get(key) ?? { running: null, pending: false, figure: null };
     slots.set(key, slot);
     if (slot.running && !(transport.cancels && performance.now() - slot.since > PATIENCE)) {
       slot.pending = true;
       return;
     }
     if (slot.running) { slot.running.abort(); release(name, slot); }
-    if (isSearch(name) && (searches >= MAX_SEARCHES || [...slots.values()].some(each => each.running && !isSearch(each.name)))) {
+    if (isSearch(name) && searches >= MAX_SEARCHES) {
       if (!waiting.includes(key)) waiting.push(key);
       return;
     }
@@ -174,7 +175,7 @@ export async function mount(root, transport) {
       content.replaceChildren(plot);
     }
     const figure = JSON.parse(json);
-    Object.assign(figure.layout, { height: (content.clientWidth < 450 ? 300 : 340) + ("yaxis2" in figure.layout ? 100 : 0), width: undefined, autosize: true });
+    Object.assign(figure.layout, { height: (content.clientWidth < 450 ? 330 : 340) + ("yaxis2" in figure.layout ? 100 : 0), width: undefined, autosize: true });
     figure.layout.margin = { l: 56, r: 12, t: 16, b: 48, ...(figure.layout.margin?.t ? { t: figure.layout.margin.t } : {}) };
     if (state.held && plot._fullLayout)
       for (const key of Object.keys(plot._fullLayout))
