@@ -46,7 +46,7 @@ def _multiplicity(ch: Characteristic, s: complex, radius: float) -> int:
 
 
 def _from_line(count: Count, ch: Characteristic) -> Complex:
-    """Return starts from the nodes of a line: those with a Newton step short against the mesh, and some others."""
+    """Return starts from nodes of a line: some with Newton steps short against the mesh, and evenly spaced ones."""
     if not len(count.omega):
         return np.zeros(0, complex)
     s = count.sigma + 1j * count.omega
@@ -55,9 +55,10 @@ def _from_line(count: Count, ch: Characteristic) -> Complex:
     spacing = np.gradient(count.omega) if len(s) > 1 else np.full(1, ch.unit)
     near = np.flatnonzero(np.abs(step) < 4.0 * spacing)
     n_starts = 48 + 4 * (count.number or 0)
-    near = near[np.argsort(-predicted[near].real)][: 256 + n_starts]
+    rightmost_nodes = near[np.argsort(-predicted[near].real)][: 256 + n_starts]
+    closest = near[np.argsort(np.abs(step[near]))][:n_starts]  # the line may pass next to a root among many others
     sampled_nodes = np.linspace(0, len(s) - 1, min(len(s), n_starts)).astype(int)
-    return np.asarray(predicted[np.union1d(near, sampled_nodes)])
+    return np.asarray(predicted[np.unique(np.concatenate([rightmost_nodes, closest, sampled_nodes]))])
 
 
 class _KnownRoots:

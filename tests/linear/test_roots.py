@@ -478,3 +478,19 @@ def test_values_of_a_pair_are_those_with_derivatives(size):
         omega = np.linspace(0.1, 9.0, 7)
         f0, _, f1, _ = pair.at(omega)
         assert np.allclose(pair.values(omega), (f0, f1), rtol=1e-12)
+
+
+def test_roots_among_thousands_of_a_line():
+    """With delays over nine decades, 4000 roots lie next to the line: once, two of them were not found in 50 s."""
+    coefficients = {
+        0.0: [1.0, 5.522888881143557e-05],
+        0.05716080864409833: [-4.927086825523197e-05],
+        49.63580109252714: [-1.3983531967263428e-04],
+        611.1500904289373: [-1.2114060139022897e-04],
+        2480433.5263918373: [2.8772859489917245e-05],
+        73364292.11442101: [-2.436413007681115e-05],
+    }
+    root = quasi_polynomial(coefficients).roots(3)[1]
+    value = sum(np.polyval(c, root) * np.exp(-root * tau) for tau, c in coefficients.items())
+    assert abs(value) < 1e-12
+    assert root == pytest.approx(-3.024381781617e-08 + 2.52668368e-06j, rel=1e-8)
