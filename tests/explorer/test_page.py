@@ -209,3 +209,25 @@ def test_a_lost_server_is_reported_in_one_line(browser):
     )
     page.wait("document.querySelector('.status').textContent.startsWith('No answer from Python')", HANG)
     assert "the part of this address from # on" in page.value("document.querySelector('.status').textContent")
+
+
+def test_a_saved_comparison_works_without_a_server(browser, tmp_path):
+    from ecc.explorer.saved import saved_page
+    from ecc.explorer.view import View
+
+    network = {"capacity": 10e6, "rtts": (0.05,), "flows": 2, "duration": 20.0}
+    views = [View("QIRCP", **network), View("PIQIRCP", **network)]
+    path = tmp_path / "page.html"
+    path.write_text(saved_page(views, ["verdict", "nyquist", "diagram"], "alpha", lambda: False), encoding="utf-8")
+    page = browser.page(path.as_uri(), 390, dark=True)
+    page.wait("document.querySelectorAll('.plot .main-svg').length > 1", HANG)
+    words = "document.querySelector('.verdict .words').textContent"
+    assert page.value("document.querySelectorAll('.panel').length") == 6
+    assert page.value("document.documentElement.scrollWidth") <= 390
+    assert page.value(words) == "stable, proven"
+    page.value("document.getElementById('value').focus()")
+    for _ in range(14):
+        page.press("ArrowRight")
+    page.wait(f"{words} === 'unstable, proven'", HANG)
+    assert page.value("document.querySelectorAll('.panel h2')[1].textContent") == "Verdict: PIQIRCP"
+    assert not page.errors()
