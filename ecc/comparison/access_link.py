@@ -3,7 +3,7 @@
 A mix is a text such as "cubic:2,bbr,web,call": names with numbers of flows; web and stream have shares of the rate.
 Downloads (`cubic`, `newreno`, `bbr`, `prague`) last for the whole run. Their RTTs are evenly spread over the range;
 calls have the middle of the range. Delays are measured at the packets or video frames of each application: call,
-game, nada, gcc, and cloud (a game rendered elsewhere, whose frames are bursts of packets).
+game, nada, gcc, and cloud (a game rendered elsewhere, with frames as bursts of packets).
 
 With an uplink, ACKs and reports of the mix cross it, next to uploads and calls in the other direction (`up`).
 """
@@ -86,7 +86,7 @@ HOSTS: Mapping[str, tuple[Callable[[], Protocol], int]] = {  # host of each name
     "cloud": (lambda: NADA(frames=60.0, min_rate=CLOUD_RATE, max_rate=CLOUD_RATE, headroom=50.0), 1200),
 }
 MEDIA = ("nada", "gcc", "cloud")
-"""Applications that send video frames, whose delays are measured."""
+"""Applications that send video frames. Delays are those of frames."""
 UP = " up"
 """End of the names of flows that send over the uplink."""
 DELAYED_ACKS = (2, "25 ms")  # RFC 9000 sec. 13.2, for flows with an uplink

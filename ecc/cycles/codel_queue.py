@@ -8,7 +8,7 @@
 Windows grow by the laws of their hosts, as in `loss_motion`. Unresponsive flows with the rate U leave the capacity
 C - U to the windows, and take the share U/C of the signals without any effect.
 
-A flow over FQ-CoDel has a queue of its own, with its share of the capacity, and all of its signals.
+A flow over FQ-CoDel has a separate queue, its share of the capacity, and all signals of this queue.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class CodelClock:
     """The times of CoDel's signals."""
 
     def __init__(self, discipline: CoDel, capacity: float, packet: float) -> None:
-        self.p: Any = SimpleNamespace(interval=float(discipline.interval))
+        self.interval = float(discipline.interval)
+        self.p: Any = SimpleNamespace(interval=self.interval)
         # A packet is not chosen unless more than one packet is behind it
         self.target = max(float(discipline.target), 2.0 * packet / capacity)
         self.bad_until = inf
@@ -107,6 +108,14 @@ class CobaltClock:
 Clock = CodelClock | CobaltClock
 
 
+def clock_of(discipline: CoDel | COBALT, capacity: float, groups: Sequence[Group]) -> Clock:
+    """Return the clock of a discipline at a link of a capacity [bit/s]."""
+    packet = max(group.host.constants["s"] for group in groups)
+    if isinstance(discipline, COBALT):
+        return CobaltClock(discipline, capacity, packet)
+    return CodelClock(discipline, capacity, packet)
+
+
 @dataclass(frozen=True)
 class QueueMotion:
     """A part of the motion: `queue` is that of all flows [bit], `used` the share of the capacity that is used."""
@@ -154,9 +163,7 @@ def queue_motion(
     """
     rest = capacity - load
     link = Continuous(rest, 0.0, tuple(groups), True)
-    packet = max(group.host.constants["s"] for group in groups)
-    kind: type[Any] = CobaltClock if isinstance(discipline, COBALT) else CodelClock
-    clock: Clock = kind(discipline, capacity, packet)
+    clock = clock_of(discipline, capacity, groups)
     late = any(group.host.is_late for group in groups)
     now = _begin(link, clock.target)
     rng = np.random.default_rng(seed)
@@ -164,7 +171,7 @@ def queue_motion(
     samples: list[tuple[float, float, list[float], float]] = []
     starts: list[int] = []
     link.remember(now, late)
-    delay, over = link.queue(link.in_flight(now, now.t, now.y)) / rest, False
+    delay, over, signaled = link.queue(link.in_flight(now, now.t, now.y)) / rest, False, False
     for _ in range(_MAX_STEPS // len(groups)):
         begin = now.t + delay
         later = [time for time in (*now.due, *now.until) if now.t < time < inf]
@@ -182,20 +189,21 @@ def queue_motion(
             share = 0.0 if over else (clock.target - before) / (delay - before)
             since = begin + share * (end - begin)
         over = since is not None
-        was_choosing = clock.choosing
-        for time in clock.signals(end, since):
+        times = clock.signals(end, since)
+        for time in times:
             _signal(now, link, in_flight, time, delay, load / capacity, rng)
-        if clock.choosing and not was_choosing:
+        if times and not signaled:
             starts.append(len(samples))
+        signaled = over and (signaled or bool(times))
         samples.append((now.t, delay, [y[0] for y in now.y], link.used(in_flight)))
         if len(starts) > _SETTLING + _PHASES:
             break
     starts = starts[min(_SETTLING, len(starts) // 3) :]
     if len(starts) < _MIN_PHASES:
         raise ConvergenceError(f"fewer than {_MIN_PHASES} phases with signals begin within {now.t:.3g} s", None)
-    times, delays, windows, used = zip(*samples[starts[0] : starts[-1] + 1], strict=True)
+    moments, delays, windows, used = zip(*samples[starts[0] : starts[-1] + 1], strict=True)
     return QueueMotion(
-        np.array(times) - times[0],
+        np.array(moments) - moments[0],
         capacity * np.array(delays),
         np.array(windows).T,
         (load + rest * np.array(used)) / capacity,

@@ -9,7 +9,7 @@ from ecc.cycles.codel import codel_cycle
 from ecc.cycles.codel_queue import CobaltClock, CodelClock
 from ecc.errors import LinearizationError
 from ecc.models import BIC, CUBIC, ConstantRate, NewReno
-from ecc.queues import COBALT, CoDel, FQCoDel
+from ecc.queues import CAKE, COBALT, CoDel, FQCoDel
 from ecc.stability import limit_cycle
 
 
@@ -92,6 +92,36 @@ def test_flows_over_fq_codel_have_the_cycle_of_one_flow_with_its_share():
     assert "the queue of one flow, with a capacity of 1.5e+07 bit/s" in fair.notes
 
 
+def test_flows_over_cake_have_the_cycle_of_cobalt_at_their_share_of_the_shaper():
+    two = ecc.Network.dumbbell("40 Mb/s", [0.05] * 2)
+    cake = CAKE(rate="30 Mb/s", packet_size=1000)
+    fair = codel_cycle(ProtocolAssignment(NewReno(), cake), two, "continuous")
+    one = ecc.Network.dumbbell("15 Mb/s", [0.05])
+    alone = codel_cycle(ProtocolAssignment(NewReno(), COBALT(packet_size=1000)), one, "continuous")
+    assert fair.object == alone.object == "cycle" and fair.period == alone.period
+    assert fair.utilization == alone.utilization < 1.0
+    for changed in ({"dscp": (0, 46)}, {"sources": (1,)}, {"overhead": 18}, {"ingress": True}):
+        loop = ProtocolAssignment(NewReno(), CAKE(rate="30 Mb/s", **changed))
+        with pytest.raises(LinearizationError, match="over CAKE must have one tin and hosts of their own"):
+            codel_cycle(loop, two, "continuous")
+
+
+@pytest.mark.slow
+def test_four_flows_over_cake_have_its_delay_and_utilization_in_packets():
+    net = ecc.Network.dumbbell("50 Mb/s", [0.2] * 4, packet_size=1500)
+    loop = {
+        "flows": CUBIC(transport="sack"),
+        "links": CAKE(rate="47.5 Mb/s", target=0.06, interval=0.3, packet_size=1500),
+    }
+    cycle = limit_cycle(loop, net)
+    run = ecc.packet.simulate(ecc.Scenario(net, loop, duration=240.0), sample=0.005)
+    late = run.queue["time"].values > 40.0
+    used = float(run.goodput.values[late].sum(axis=1).mean()) / 47.5e6
+    assert cycle.utilization == pytest.approx(used, abs=0.02)
+    delays = 8.0 * run.queue.values[late, 0] / 47.5e6  # All queues over the whole rate
+    assert 8.0 * cycle.queue_percentile(99) / (47.5e6 / 4) == pytest.approx(np.percentile(delays, 99), rel=0.1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("discipline", "rtt", "unresponsive"),
@@ -127,7 +157,7 @@ def test_four_flows_of_packets_have_its_delays_and_its_utilization(discipline, r
 def test_other_loops_are_declined():
     one, two = (ecc.Network.dumbbell("40 Mb/s", [0.05] * n) for n in (1, 2))
     several = limit_cycle(over_codel(BIC()), one)  # Several reductions per phase
-    assert several.object == "random cycle"
+    assert several.object == "cycle" and "phases with signals" in several.method
     with pytest.raises(LinearizationError, match="computed for one link in continuous time"):
         codel_cycle(over_codel(NewReno()), one, "discrete")
     with pytest.raises(LinearizationError, match="it is not over CoDel"):
