@@ -20,8 +20,9 @@ At a report the sender updates its rate, between RMIN and RMAX:
     p_mark, p_loss  shares of packets within LOGWIN, averaged    r_recv  rate received within LOGWIN [bit/s]
 
 Laws, fluid and linear models have only the delay in x_curr: they are for buffers that lose nothing, and links that do
-not mark. x_curr of a path is then the sum of its queueing delays. They have no minimum of the last packets either,
-which delays increases of x_curr by 15 packets and leaves decreases as they are: `taps=1` switches it off.
+not mark. Runs note a buffer that is smaller than the queue at equilibrium. x_curr of a path is then the sum of its
+queueing delays. They have no minimum of the last packets either, which delays increases of x_curr by 15 packets and
+leaves decreases as they are: `taps=1` switches it off.
 
 At equilibrium x_curr = PRIO XREF RMAX/r for each flow. On one link with capacity C
 
@@ -47,6 +48,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
+from ecc._support.display import quantity_text
 from ecc._support.quantity import (
     RATE,
     SIZE,
@@ -64,6 +66,7 @@ from ecc.contract.forms import OperatingRange
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.reference import ReferenceLoop
 from ecc.contract.states import State
+from ecc.errors import EccError
 from ecc.laws.elementary import exp
 from ecc.models.shared import encoder
 from ecc.models.shared.equilibria import full_links
@@ -276,6 +279,19 @@ class NADA(encoder.EncodedMedia):
         rates = demand(network.incidence @ waits)
         states = {"difference": np.zeros(network.n_flows), "quiet": np.zeros(network.n_flows)}
         return Equilibrium(rates, waits, feedback, waits * network.capacities, states=states)
+
+    def network_notes(self, network: Network) -> tuple[str, ...]:
+        """Return a note for each link whose buffer is smaller than its queue at equilibrium."""
+        try:
+            queues = np.asarray(self.equilibrium(network).queue, dtype=np.float64) / 8.0
+        except (EccError, ValueError):  # packet runs need none, and may be on networks without models
+            return ()
+        return tuple(
+            f"link {place} loses packets: its queue at equilibrium, {quantity_text(queue, 'bytes')}, exceeds its "
+            f"buffer of {quantity_text(link.buffer, 'bytes')}: fluid and linear models have no signal of losses"
+            for place, (link, queue) in enumerate(zip(network.links, queues.tolist(), strict=True))
+            if link.buffer is not None and queue > link.buffer
+        )
 
     # ---- hooks -------------------------------------------------------------------------------------------
 

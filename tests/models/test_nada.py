@@ -216,3 +216,15 @@ def test_nada_on_real_frames() -> None:
         pytest.skip(f"five runs in a row were void, the last because {run.stats['void']}")
     packets = ecc.packet.simulate(scenario, record=record)
     assert run["flow.x"][-1, 0].item() == pytest.approx(packets["flow.x"][-1, 0].item(), rel=0.1)
+
+
+def test_a_note_names_links_whose_buffer_is_too_small_for_the_delay() -> None:
+    """At C = 1 Mb/s the queue at equilibrium is XREF RMAX/C = 15 ms, 1875 bytes."""
+    for buffer, is_noted in (("1.8 kB", True), ("1.9 kB", False), (None, False)):
+        network = ecc.Network.dumbbell("1 Mb/s", rtts=[0.1], packet_size=500, buffer=buffer)
+        for engine in ("fluid", "packet"):
+            notes = ecc.simulate(ecc.Scenario(network, NADA(), duration=0.2), engine).notes
+            said = "its queue at equilibrium, 1.875 kB, exceeds its buffer of 1.8 kB: fluid and linear models have no"
+            assert any(said in note for note in notes) is is_noted
+    least = ecc.Network.dumbbell("0.1 Mb/s", rtts=[0.1], packet_size=500, buffer="1 kB")
+    assert NADA().network_notes(least) == ()  # no equilibrium: the minimum rate exceeds the capacity
