@@ -46,7 +46,7 @@ Rational = dict[float, Any]
 
 _EPS = float(np.finfo(np.float64).eps)
 _CHUNK = 1 << 21  # exponentials in memory at the same time
-_SCALES = 30  # radii of circles around 0, each a quarter of the one before, in which roots are counted
+_SCALES = 20  # radii of circles around 0, each an eighth of the one before, in which roots are counted
 
 
 def product(a: Complex, b: Complex) -> Complex:
@@ -260,8 +260,8 @@ class Characteristic:
         in circles around 0 are counted; the scale is the radius at which their number first rises above the number of
         roots that rounding cannot distinguish from 0.
         """
-        radii = self.unit * 4.0 ** -np.arange(_SCALES)
-        s = np.multiply.outer(radii, np.exp(1j * pi * (np.arange(8) + 0.5) / 8)).ravel()
+        radii = self.unit * 8.0 ** -np.arange(_SCALES)
+        s = np.multiply.outer(radii, np.exp(1j * pi * (np.arange(4) + 0.5) / 4)).ravel()
         value, slope = self.evaluate(s)
         minors = inverse(value)
         error = self.rounding(-self.unit, s)[0]
