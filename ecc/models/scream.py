@@ -28,7 +28,7 @@ The receiver reports each packet (RFC 8888). At each report the sender computes
 
     rate       x = clip(8 W/s_rtt [1 - clip(MSS/W - 0.1, 0, 0.2)] MSS/(MSS + 20)/(1.2 + adjust + deviation))
     adjust     integral of the media queue's delay over 1/4 frame, per frame; deviation: mean excess of frames' sizes
-    bytes in flight   at most W [1.5 + 1.5 max(0, 1 - v/v_th)]
+    bytes in flight   at most W [1.5 + 1.5 max(0, 1 - v/v_th)], and at most 4096 packets (`ecc.models.shared.feedback`)
     pacing     1.5 x, up to 6 x near the maximum rate
 
     W  reference window [bytes]    MSS  packet size [bytes]    s_rtt  smoothed RTT, without waits for reports [s]

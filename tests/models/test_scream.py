@@ -15,6 +15,7 @@ from ecc.errors import ConvergenceError, LinearizationError
 from ecc.linear import SampledSystem
 from ecc.linear.sample_and_hold import Clock, SampleAndHold, Term
 from ecc.models import SCReAM, scream
+from ecc.models.shared import feedback
 from ecc.network.impairments import CapacitySchedule, RandomLoss
 from ecc.network.network import Network
 from ecc.packet import Run, resume
@@ -71,6 +72,14 @@ def test_the_window_grows_by_acknowledged_bytes() -> None:
         flow = state(**{"in_flight": 40_000, **given})
         scream.grow_window(flow, 2000.0, scale, calm, p, 10.0)
         assert flow.window == pytest.approx(40e3 + expected)
+
+
+def test_the_send_window_closes_when_the_record_of_sending_times_is_full() -> None:
+    p = SCReAM().namespace()
+    assert "at most 4096 packets" in scream.__doc__ and feedback.SENT == 4096
+    for sent, reported, cleared, closed in ((4095, 0, 0, False), (4096, 0, 0, True), (5096, 900, 1001, False)):
+        flow = state(window=1e9, sent=sent, reported_to=reported, cleared=cleared)
+        assert scream.is_full(flow, p) is closed
 
 
 def test_averages_rise_and_fall_at_different_speeds() -> None:
@@ -377,3 +386,19 @@ def test_engines_checkpoints_and_threads_agree_with_losses_and_frames(ecn: str, 
 def test_parameters_out_of_range_are_refused(given: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         SCReAM(**given)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("namespaces")
+def test_scream_on_real_frames() -> None:
+    import ecc.live
+
+    scenario = Scenario(Network.dumbbell(C, rtts=[0.05], packet_size=500), SCReAM(), 4.0)
+    record = ["flow.x", "flow.window", "flow.reactions"]
+    run = ecc.live.simulate(scenario, attempts=5, lateness="5 ms", exact=True, record=record)
+    if run.stats["void"]:
+        pytest.skip(f"five runs in a row were void, the last because {run.stats['void']}")
+    packets = ecc.packet.simulate(scenario, record=record)
+    assert packets["flow.reactions"][-1, 0].item() > 0
+    for name in ("flow.x", "flow.window"):
+        assert run[name][-1, 0].item() == pytest.approx(packets[name][-1, 0].item(), rel=0.1)
