@@ -248,8 +248,9 @@ def solve_ensemble(
         Threads, or their number. None: the number of cores available to this process.
     progress : callable, optional
         Called after members end with a `Progress`: the completed `share` of members.
-    events, rtol, atol, max_step, first_step, y0, breaks, jit, method, neutral, history_slope,
-    initial_slope
+    events, rtol, atol, max_step, first_step, y0, breaks, jit, method
+        As in `solve_dde`, the same for all members.
+    neutral, history_slope, initial_slope
         As in `solve_dde`, the same for all members.
 
     Returns

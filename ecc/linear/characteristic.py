@@ -258,8 +258,10 @@ class Characteristic:
 
         Delays may be short against the time constants, or time constants may differ by many orders of magnitude. Roots
         in circles around 0 are counted; the scale is the radius at which their number first rises above the number of
-        roots that rounding cannot distinguish from 0.
+        roots that rounding cannot distinguish from 0. Roots z = exp(s) of a sampled system have the scale 1.
         """
+        if self.sampled:
+            return self.unit, 0.0
         radii = self.unit * 8.0 ** -np.arange(_SCALES)
         s = np.multiply.outer(radii, np.exp(1j * pi * (np.arange(4) + 0.5) / 4)).ravel()
         value, slope = self.evaluate(s)

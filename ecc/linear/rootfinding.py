@@ -78,7 +78,7 @@ class _KnownRoots:
         near = [self._near(root) for root in self.removable]
         self.roots: Complex = distinct(ch, np.concatenate([np.zeros(0, complex), *near]))
         self.weights: NDArrayInt = pair_weights(ch, self.roots)
-        self.merged = False
+        self.merged = self.has_clusters = False  # has_clusters: roots closer than the counts of `merge` tell apart
 
     def _near(self, removable: float) -> Complex:
         exact = QuasiPolynomial.of(self.ch)
@@ -115,8 +115,21 @@ class _KnownRoots:
             return False
         self.roots = distinct(self.ch, self.roots, 1e-6)
         near = self.ch.near(self.roots, 1e-5)
-        multiplicities = [_multiplicity(self.ch, complex(s), float(r)) for s, r in zip(self.roots, near, strict=True)]
-        self.weights = pair_weights(self.ch, self.roots) * np.array(multiplicities, int)
+        multiplicities, joined = [], np.zeros(len(self.roots), bool)
+        self.has_clusters = False
+        for i, (s, radius) in enumerate(zip(self.roots.tolist(), near.tolist(), strict=True)):
+            inside = np.abs(self.roots - s) <= radius
+            number = _multiplicity(self.ch, s, radius)
+            known = int(inside.sum() + (np.abs(self.roots[self.roots.imag > 0.0].conj() - s) <= radius).sum())
+            self.has_clusters |= number > 1
+            if known == number:  # simple roots
+                number = 1
+            elif not joined[i]:  # rounding moved a multiple root to several places
+                joined |= inside
+                joined[i] = False
+            multiplicities.append(number)
+        self.roots = self.roots[~joined]
+        self.weights = pair_weights(self.ch, self.roots) * np.array(multiplicities, int)[~joined]
         self.merged = True
         return True
 
@@ -156,11 +169,6 @@ class _KnownRoots:
             return None
         at = np.searchsorted(reached, k)
         return float(self.roots[at].real), float(self.ch.spacing(self.roots)[at])
-
-    @property
-    def has_multiple(self) -> bool:
-        """True if a root is known to be multiple."""
-        return bool(np.any(self.weights > pair_weights(self.ch, self.roots)))
 
     def right_of(self, sigma: float) -> int:
         return int(self.weights[self.roots.real > sigma].sum())
@@ -260,7 +268,7 @@ def _complete(ch: Characteristic, known: _KnownRoots, count: Count, pending: Ite
             if known.add(starts):
                 return
     if known.merge():
-        if known.has_multiple:
+        if known.has_clusters:
             known.resolve(count.sigma)
         return
     low, high = count.sigma, max(ch.bound(count.sigma), count.sigma + ch.unit) if not ch.sampled else _top(ch)

@@ -238,13 +238,13 @@ def test_a_store_has_no_members_that_fail_or_are_interrupted(tmp_path: Path, mon
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
 
     seeds.clear()  # the engine reaches this list, so that its content is part of the keys
-    part = ensemble(lossy, seeds=200, store=path, progress=interrupts, executor=1)
+    part = ensemble(lossy, seeds=1000, store=path, progress=interrupts, executor=1)
     completed = part.stopped.to_numpy() == "completed"
-    assert 20 < completed.sum() < 200 and len(Store(path)) == 2 + completed.sum()
+    assert 100 < completed.sum() < 1000 and len(Store(path)) == 2 + completed.sum()
     seeds.clear()
-    complete = ensemble(lossy, seeds=200, store=path)
-    assert len(seeds) == 200 - completed.sum() and (complete.stopped == "completed").all()
-    assert complete.identical(ensemble(lossy, seeds=200))
+    complete = ensemble(lossy, seeds=1000, store=path)
+    assert len(seeds) == 1000 - completed.sum() and (complete.stopped == "completed").all()
+    assert complete.identical(ensemble(lossy, seeds=1000))
 
 
 KILLED = """
