@@ -45,6 +45,7 @@ MODULES = (
     "internet.copa",
     "internet.cubic_stability",
     "internet.loss_based",
+    "internet.media",
     "internet.prague",
     "internet.starvation",
     "internet.starvation_examples",

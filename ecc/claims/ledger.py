@@ -287,6 +287,11 @@ PAPERS: Mapping[str, str] = {
     "algorithm, Computer Communication Review 27, 1997",
     "PRAGUE": "L4STeam/udp_prague, prague_cc.cpp, 2026; K. De Schepper, O. Tilmans, B. Briscoe, V. Goel, Prague "
     "congestion control, draft-briscoe-iccrg-prague-congestion-control-04, 2024",
+    "SCREAM": "EricssonResearch/scream, README.md and ScreamV2Tx.cpp, 2026",
+    "SCREAM-DRAFT": "I. Johansson, M. Westerlund, M. Kuehlewind, Self-clocked rate adaptation for multimedia, "
+    "draft-ietf-ccwg-rfc8298bis-screamv2, IETF, 2026",
+    "GCC-DRAFT": "S. Holmer, H. Lundin, G. Carlucci, L. De Cicco, S. Mascolo, A Google congestion control algorithm "
+    "for real-time communication, draft-ietf-rmcat-gcc-02, IETF, 2016",
     "RFC9331": "K. De Schepper, B. Briscoe, The explicit congestion notification (ECN) protocol for low latency, low "
     "loss, and scalable throughput (L4S), RFC 9331, 2023",
     "RFC9332": "K. De Schepper, B. Briscoe, G. White, Dual-queue coupled active queue management (AQM) for low "
@@ -363,6 +368,9 @@ EDITIONS: Mapping[str, str] = {
     "RAINA": "the abstract, 2006",
     "MATHIS": "quotations of its equation (3) in later papers",
     "PRAGUE": "prague_cc.cpp at e8e3435, 2026, and the draft, version 04, 2024",
+    "SCREAM": "README.md and code/ScreamV2Tx.cpp at c8f84c3, 2026",
+    "SCREAM-DRAFT": "draft-ietf-ccwg-rfc8298bis-screamv2, the editors' copy at d30e8b8, 2026",
+    "GCC-DRAFT": "secs. 5.1 to 6 of version 02, 2016, a copy in Markdown",
     "RFC9331": "the RFC, 2023",
     "RFC9332": "the RFC, 2023",
     "TCP-HYBRID": "the abstract of the authors' manuscript",

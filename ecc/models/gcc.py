@@ -34,9 +34,10 @@ form="libwebrtc" is the delay-based controller of the program (modules/congestio
     losses      p over 20 packets or more; reductions 300 ms + rtt apart
 
 Different here: the factor `groups` is in the programs only (libwebrtc, and pion/interceptor for the draft's filter);
-with groups=1, as in the text, nothing but losses ends an increase. The draft bounds A by 1.5 R, the programs its
-increases, as here. libwebrtc's mean R by a Bayesian filter, its probes of capacity, its second loss-based controller,
-its time-outs and the pacer (groups of 5 ms) are not modeled; `ecc.models.shared.encoder` paces frames.
+with groups=1, as in the text, evenly spaced packets have no over-use, and frames sent at once have one when seconds of
+data are queued. The draft bounds A by 1.5 R, the programs its increases, as here. libwebrtc's mean R by a Bayesian
+filter, its probes of capacity, its second loss-based controller, its time-outs and the pacer (groups of 5 ms) are not
+modeled; `ecc.models.shared.encoder` paces frames.
 
 There is no equilibrium: A rises until delays do. `cycle_orbit` has the cycle of one flow: packets at even distances,
 and the clock of reports.
