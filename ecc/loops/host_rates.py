@@ -196,7 +196,10 @@ def _differentiated(protocol: Protocol, network: Network, choice: ModelChoice) -
     waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
     queues: list[int] = np.flatnonzero(waits > _EQUAL * waits.max(initial=0.0)).tolist()
     if not queues:
-        raise LinearizationError(f"{name} has no linear model on this network: no link has a queue at the equilibrium")
+        raise LinearizationError(
+            f"{name} has no linear model on this network: no link has a queue at the equilibrium, for example because"
+            " the capacity exceeds the maximum rates of the flows"
+        )
     if network.incidence[:, queues].sum(axis=1).max() > 1:
         raise LinearizationError(f"{name} has no linear model if a path has several queues")
     kinds = []
