@@ -70,13 +70,15 @@ def access_link(
             " PIE, FQCoDel, DualPI2 and CAKE at 95 % of the rate.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Number of runs of each discipline. Default: 5.")] = 5,
-    buffer: Annotated[str, typer.Option(metavar="TIME", help="Delay of a full buffer. Default: 200ms.")] = "200ms",
-    duration: Annotated[str, typer.Option(metavar="TIME", help="Duration of a run. Default: 20s.")] = "20s",
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Number of runs of each discipline.")] = 5,
+    buffer: Annotated[str, typer.Option(metavar="TIME", help="Delay of a full buffer.")] = "200ms",
+    duration: Annotated[
+        str, typer.Option(metavar="TIME", help="Duration of a run; its first quarter is not measured.")
+    ] = "20s",
     aggregation: Annotated[
         str,
         typer.Option(
-            metavar="TIME", help="ACKs of downloads wait for others up to this time, as in Wi-Fi. Default: 0s, never."
+            metavar="TIME", help="ACKs of downloads wait for others up to this time, as in Wi-Fi; 0s: they do not wait."
         ),
     ] = "0s",
     out: Annotated[
@@ -91,11 +93,16 @@ def access_link(
     of the runs that have ended.
     """
     from ecc._support.files import make_folder
+    from ecc._support.quantity import as_delay
     from ecc.comparison.access_link import AccessLink, default_disciplines, measured, summary
     from ecc.plot.access_link import access_link_figure
 
-    low, _, high = rtt.partition(":")
-    link = AccessLink(rate, (low, high or low), mix, buffer, duration, aggregation, up, up_rate)
+    low, colon, high = rtt.partition(":")
+    try:
+        rtts = as_delay(low, "rtt"), as_delay(high if colon else low, "rtt")
+    except ValueError as error:
+        raise ValueError(f"{error}; a range is MIN:MAX, for example 20ms:80ms") from None
+    link = AccessLink(rate, rtts, mix, buffer, duration, aggregation, up, up_rate)
     named = _named(discipline) if discipline else default_disciplines(float(link.rate))
     if out is not None:
         make_folder(out)
@@ -167,7 +174,7 @@ def _counted(runs: pd.Series[int]) -> str:
 
 def _text(table: pd.DataFrame, disciplines: list[str]) -> str:
     """Return the table of means with their intervals."""
-    from ecc.comparison.access_link import COLUMNS, OF_APPLICATION
+    from ecc.comparison.access_link import COLUMNS, MEDIA, OF_APPLICATION, UP
 
     several = table["application"].nunique() > 1
     columns = [name for name in COLUMNS if name != "utilization_up" or table[name].notna().any()]
@@ -191,10 +198,13 @@ def _text(table: pd.DataFrame, disciplines: list[str]) -> str:
         means += f" Runs: {', '.join(f'{name} {n}' for name, n in counts.items())}."
     if missing := [name for name in disciplines if name not in counts.index]:
         means += f" No run has ended of {', '.join(missing)}."
+    spread = ""
+    if table["application"].str.removesuffix(UP).isin(MEDIA).any():
+        spread = " That of a frame includes the time over which the sender spreads its packets."
     both = " Packets of calls and games wait in both directions." if "utilization_up" in columns else ""
     return (
         f"{text}\n\n{means} The delay is the time that packets (call, game) or frames (nada, gcc, cloud) wait in"
-        f" addition to the RTT without queues and the transmission time of a packet.{both}"
+        f" addition to the RTT without queues and the transmission time of a packet.{spread}{both}"
     )
 
 

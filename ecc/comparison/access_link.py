@@ -126,7 +126,7 @@ class AccessLink:
         Traffic, for example "cubic:2,bbr,web,call".
     buffer : float, s, > 0
         Time in which the link sends a full buffer.
-    duration : float, s, > 0
+    duration : float, s, >= 0.04
         Duration of a run; its first quarter is not measured.
     aggregation : float, s, >= 0
         Maximum time for which ACKs of downloads wait for others, uniformly drawn, as in Wi-Fi; 0: ACKs do not wait.
@@ -155,6 +155,8 @@ class AccessLink:
         put(self, "rtts", (low, high))
         put(self, "buffer", as_time(self.buffer, "buffer", positive=True))
         put(self, "duration", as_time(self.duration, "duration", positive=True))
+        if self.duration < SAMPLE:
+            raise ValueError(f"duration must be >= {SAMPLE:g} s, got {self.duration:g} s")
         put(self, "aggregation", as_delay(self.aggregation, "aggregation"))
         if self.up_rate is not None or self.up:
             put(self, "up_rate", self.rate if self.up_rate is None else as_rate(self.up_rate, "up_rate"))
@@ -197,8 +199,8 @@ class AccessLink:
         parts = [
             f"{float(self.rate) / 1e6:g} Mb/s",
             f"RTT {low} ms" if low == high else f"RTT {low} to {high} ms",
-            self.mix.replace(" ", "").replace(",", ", "),
-            *([f"up {float(self.up_rate) / 1e6:g} Mb/s: {self.up or 'ACKs'}"] if self.up_rate else []),
+            spaced(self.mix),
+            *([f"up {float(self.up_rate) / 1e6:g} Mb/s: {spaced(self.up) or 'ACKs'}"] if self.up_rate else []),
             f"buffer {1e3 * float(self.buffer):g} ms",
             *([f"ACKs wait up to {1e3 * float(self.aggregation):g} ms"] if self.aggregation else []),
             f"{runs} of {float(self.duration):g} s",
@@ -301,6 +303,11 @@ class AccessLink:
     def _buffer(self, rate: Any) -> int:
         """Return the size of the buffer at a link of a rate [bytes]: ten packets or more."""
         return max(int(float(rate) * float(self.buffer) / 8.0), 15_000)
+
+
+def spaced(mix: str) -> str:
+    """Return a mix with one space after each comma."""
+    return mix.replace(" ", "").replace(",", ", ")
 
 
 def parts_of(mix: str, field: str) -> list[tuple[str, float]]:

@@ -71,7 +71,8 @@ def access_link_figure(table: pd.DataFrame, title: str | None = None) -> go.Figu
                 row=place,
                 col=1,
             )
-        out.update_xaxes(title_text=axis, type="log", nticks=6, row=place, col=1)
+        # Without a format, 200 is labeled by its first digit
+        out.update_xaxes(title_text=axis, type="log", nticks=6, tickformat="~g", row=place, col=1)
     lines = wrap(title or "", 48)
     out.update_yaxes(autorange="reversed", automargin=True)
     top = 50 + 18 * len(lines)

@@ -149,6 +149,7 @@ def test_intervals_are_those_of_students_t():
     assert np.isnan(table.loc["B", "delay_50 ±"]) and table["runs"].tolist() == [3, 1]
     figure = access_link_figure(table, "50 Mb/s")
     assert figure.layout.title.text == "50 Mb/s"
+    assert figure.layout.xaxis.tickformat == figure.layout.xaxis2.tickformat == "~g"
     assert all(min(np.subtract(trace.x, trace.error_x.arrayminus)) > 0.0 for trace in figure.data)
     assert [list(trace.x) for trace in figure.data] == [[3.0, 1.0]] * 5
 
@@ -174,6 +175,7 @@ def test_the_command_compares_both_directions(capsys):
     command = [*SHORT, "--up", "cubic,call:3", "--up-rate", "2 Mb/s", "--seeds", "1", "--discipline", "FQCoDel"]
     assert main(command) == 0
     printed = capsys.readouterr().out
+    assert "up 2 Mb/s: cubic, call:3;" in printed and "spreads its packets" not in printed
     assert "call up" in printed and "up [%]" in printed and "wait in both directions" in printed
     assert "pages of --up need 2.88 Mb/s, and the uplink has 2 Mb/s: the uploads get" in printed
 
@@ -221,6 +223,8 @@ def test_the_footer_counts_the_runs_of_each_discipline():
 
     run = {"call": dict.fromkeys(COLUMNS, 1.0)}
     text = _text(summary([("PIE", 0, run), ("PIE", 1, run), ("CoDel", 0, run)]), ["PIE", "CoDel", "CAKE"])
+    assert "spreads its packets" not in text
+    assert "spreads its packets" in _text(summary([("PIE", 0, {"nada up": run["call"]})]), ["PIE"])
     assert "Means of 1 to 2 runs" in text and "Runs: PIE 2, CoDel 1. No run has ended of CAKE." in text
 
 
@@ -244,6 +248,8 @@ def test_the_footer_counts_the_runs_of_each_discipline():
         (["--rate", "0 Mb/s"], "rate must be > 0"),
         (["--rate", "50"], "or one with a prefix such as Mb/s, got '50'"),
         (["--rate", "50mbit"], "or one with a prefix such as Mb/s, got '50mbit'"),
+        (["--rtt", "20-80ms"], "got '20-80ms'; a range is MIN:MAX, for example 20ms:80ms"),
+        (["--duration", "1ms"], "duration must be >= 0.04 s, got 0.001 s"),
         (["--rtt", "20:80"], "or one with a prefix such as ms, got '20'"),
         (["--buffer", "200"], "or one with a prefix such as ms, got '200'"),
         (["--discipline", "CAKE:rate=50"], "rate of CAKE must have a unit such as Mb/s, got 50"),
