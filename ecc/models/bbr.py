@@ -167,13 +167,17 @@ class BoundedInflight(windows.WindowProtocol):
     Parameters
     ----------
     loss_threshold : float, in (0, 1)
-        Share of lost packets that ends probing: LossThresh.
+        Share of lost packets that ends probing for more bandwidth: LossThresh.
     beta : float, in (0, 1)
-        Factor of the bounds after a round with losses: Beta.
+        Factor of the limits of the rate and the volume in flight after a round with losses: Beta.
     headroom : float, in [0, 1)
         Share of inflight_longterm that is left free: Headroom.
-    min_rtt_window, probe_rtt_interval, probe_rtt_duration : float, s, > 0
-        MinRTTFilterLen, ProbeRTTInterval, ProbeRTTDuration.
+    min_rtt_window : float, s, > 0
+        Age up to which the minimum RTT is used: MinRTTFilterLen.
+    probe_rtt_interval : float, s, > 0
+        Time after which the flow empties the queue to measure the minimum RTT again: ProbeRTTInterval.
+    probe_rtt_duration : float, s, > 0
+        Minimum time with a small volume in flight, in which the minimum RTT is measured: ProbeRTTDuration.
     quanta : float, >= 0
         Send quanta for which the window has room: 3 for TCP hosts with segmentation offload, 1 for QUIC. 0: hosts send
         packet by packet, as here.

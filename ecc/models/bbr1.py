@@ -60,8 +60,10 @@ class BBRv1(windows.WindowProtocol):
 
     Parameters
     ----------
-    min_rtt_window, probe_rtt_duration : float, s, > 0
-        Time over which the minimum RTT is taken, and minimum length of ProbeRTT.
+    min_rtt_window : float, s, > 0
+        Time over which the minimum RTT is taken, and after which the flow empties the queue to measure it again.
+    probe_rtt_duration : float, s, > 0
+        Minimum time with a small volume in flight, in which the minimum RTT is measured (ProbeRTT).
     quanta : float, >= 0
         Send quanta added to the window, 3 in Linux; each is a millisecond at the rate, but two packets or more.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart, pacing

@@ -139,8 +139,10 @@ class NADA(encoder.EncodedMedia):
         Time over which the receiver measures, LOGWIN: at most 25 intervals.
     empty : float, s, > 0
         Queueing delay below which rates may ramp up, QEPS.
-    filter_delay, max_self_delay : float, s, > 0
-        DFILT and QBOUND of the ramp-up.
+    filter_delay : float, s, > 0
+        Delay of the filters of the signal, which slows the ramp-up: DFILT.
+    max_self_delay : float, s, > 0
+        Maximum queueing delay that the ramp-up may cause: QBOUND.
     max_growth : float, > 0
         Maximum growth by a report in ramp-up, GAMMA_MAX.
     warp_threshold : float, s, > 0

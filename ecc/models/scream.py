@@ -176,7 +176,8 @@ class SCReAM(encoder.EncodedMedia):
     divided : bool
         Whether reductions by marks and delays are divided by h, as in the text; False shows the effect.
     queue_target, max_queue_target : float, s, > 0
-        QDELAY_TARGET_LO and QDELAY_TARGET_HI; 0.1 and 0.3 s in the program.
+        Target of the queueing delay (QDELAY_TARGET_LO), and its maximum while competing flows fill the queue
+        (QDELAY_TARGET_HI); 0.1 and 0.3 s in the program.
     competing : bool
         Whether the target grows if competing flows fill the queue.
     min_window : int, bytes, > 0
@@ -190,7 +191,7 @@ class SCReAM(encoder.EncodedMedia):
     min_overhead, max_overhead : float, >= 1
         Range of bytes in flight over the window, REF_WND_OVERHEAD_MIN and REF_WND_OVERHEAD_MAX.
     gain_up, gain_down : float, in (0, 1]
-        Weights of alpha, L4S_AVG_G_UP and L4S_AVG_G_DOWN.
+        Weights of a new share of marks in its average, alpha, as it rises (L4S_AVG_G_UP) and falls (L4S_AVG_G_DOWN).
     alpha_interval : float, s, > 0
         Maximum time between updates of alpha.
     delay_gain : float, in (0, 1]

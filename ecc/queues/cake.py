@@ -83,9 +83,12 @@ class CAKE(QueueDiscipline):
         interface with its link header, 1514 bytes on Ethernet.
     rate : float, bit/s, > 0, or None
         Rate of the shaper, for example "48 Mb/s" on a link of 50 Mb/s. None: the link is not shaped.
-    target, interval : float, s
-        As for `COBALT`. With m the transmission time of a packet at the tin's threshold, a tin's target is
-        max(target, 1.5 m); its interval is longer by the same difference, and at least twice its target.
+    target : float, s, > 0
+        Acceptable sojourn time. A tin's target is max(target, 1.5 m), with m the transmission time of a packet at the
+        tin's threshold.
+    interval : float, s, > target
+        Time from the first sojourn time above the target to the first signal: a typical RTT of the flows, for example
+        0.1 s. A tin's interval is longer by as much as its target is, and at least twice its target.
     tins : str
         "diffserv3", "diffserv4", "diffserv8", "precedence" (by the first three bits of the codepoint), or "besteffort",
         which is one tin.

@@ -39,8 +39,10 @@ class DualPI2(QueueDiscipline):
         Target delay of the classic queue.
     interval : float, s, > 0
         Time between updates, T.
-    alpha, beta : float, 1/s, > 0
-        Gains of the delay and of its change.
+    alpha : float, 1/s, > 0
+        Gain of the delay's distance from the target.
+    beta : float, 1/s, > 0
+        Gain of the delay's change since the last update.
     coupling : float, > 0
         Coupling factor, k.
     step : float, s, > 0

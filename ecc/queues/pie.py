@@ -76,8 +76,10 @@ class PIE(QueueDiscipline):
         Target delay of the queue.
     interval : float, s, > 0
         Time between updates, T.
-    alpha, beta : float, 1/s, > 0
-        Gains of the delay and of its change.
+    alpha : float, 1/s, > 0
+        Gain of the delay's distance from the target.
+    beta : float, 1/s, > 0
+        Gain of the delay's change since the last update.
     burst : float, s, >= 0
         Duration for which a burst passes unsignaled after the queue has been short.
     mark_limit : float, in [0, 1]
