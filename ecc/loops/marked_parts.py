@@ -79,7 +79,8 @@ def queues_of(deployed: Deployment, network: Network) -> list[MarkingQueue]:
         laws = [router for router in disciplines if router.probability_law is not None]
         for router in disciplines:
             if router.probability_law is None and (router.states or router.link_hooks()):
-                raise ValueError(f"{type(router).__name__} has no linear model: it has no probability_law")
+                name = type(router).__name__
+                raise ValueError(f"{name} has no linear model: hooks choose its packets, and it has no probability_law")
         if len(laws) > 1:
             names = " and ".join(type(router).__name__ for router in laws)
             raise ValueError(f"link {link} must have one discipline for a linear model, got {names}")

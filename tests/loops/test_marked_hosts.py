@@ -471,7 +471,12 @@ class Counting(NewReno):
 @pytest.mark.parametrize(
     ("pair", "network", "options", "message"),
     [
-        (over(Lacking(mark=True)), NET, {}, "Lacking has no linear model: it has no probability_law"),
+        (
+            over(Lacking(mark=True)),
+            NET,
+            {},
+            "Lacking has no linear model: hooks choose its packets, and it has no probability_law",
+        ),
         (over(Several(mark=True)), NET, {}, "Several has no linear model: it has several queues at a link"),
         (over(Asking(mark=True)), NET, {}, "its probability_law takes N; available arguments: q, y, C"),
         (over(DropTail()), NET, {}, "windows over links without a queue discipline have no linear model"),
