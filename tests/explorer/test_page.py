@@ -129,6 +129,20 @@ def test_wrong_numbers_are_explained_and_do_no_harm(server, browser):
     assert not page.errors()
 
 
+def test_figures_stay_in_their_panels_if_the_window_is_resized_after_a_move(server, browser):
+    page = browser.page(server[1])
+    page.wait(QUIET, HANG)
+    set_number(page, "alpha", "0.6")
+    page.wait(f"document.querySelector('.limit dd').textContent === '0.6' && {QUIET}", HANG)
+    page.call("Emulation.setDeviceMetricsOverride", width=1000, height=900, deviceScaleFactor=1, mobile=False)
+    width = "document.querySelector('.plot .svg-container').clientWidth"
+    page.wait(f"Math.abs({width} - document.querySelector('.plot').clientWidth) < 2", HANG)
+    page.value("new Promise(resolve => setTimeout(resolve, 500))")  # Plotly resizes figures after 100 ms
+    assert page.value("[...document.querySelectorAll('.plot')].every(plot => plot.clientHeight > 300)")
+    cards = "[...document.querySelectorAll('.panel')]"
+    assert page.value(f"{cards}.every(panel => panel.scrollHeight <= panel.clientHeight + 1)")
+
+
 def test_a_slow_machine_draws_the_last_position_of_a_slider(server, browser):
     page = browser.page(server[1], 390)
     page.wait(QUIET, HANG)

@@ -19,7 +19,7 @@ function element(tag, attributes = {}, ...children) {
   return node;
 }
 
-const text = value => Number(value.toPrecision(4)).toString();
+const text = value => (value < 1e7 ? String(Number(value.toPrecision(4))) : value.toExponential().replace(/(\.\d{3})\d+/, "$1"));
 const position = (value, low, high) => Math.round((STEPS * Math.log(value / low)) / Math.log(high / low));
 const valueAt = (place, low, high) => Number((low * (high / low) ** (place / STEPS)).toPrecision(4));
 
@@ -177,11 +177,12 @@ export async function mount(root, transport) {
     const figure = JSON.parse(json);
     Object.assign(figure.layout, { height: (content.clientWidth < 450 ? 330 : 340) + ("yaxis2" in figure.layout ? 100 : 0), width: undefined, autosize: true });
     figure.layout.margin = { l: 56, r: 12, t: 16, b: 48, ...(figure.layout.margin?.t ? { t: figure.layout.margin.t } : {}) };
+    plot.style.height = `${figure.layout.height}px`; // Plotly gives a figure the height of its element if the window is resized
     if (state.held && plot._fullLayout)
       for (const key of Object.keys(plot._fullLayout))
         if (/^[xy]axis\d*$/.test(key))
           figure.layout[key] = { ...figure.layout[key], range: [...plot._fullLayout[key].range], autorange: false };
-    plot.setAttribute("aria-label", `${title}: ${figure.data.map(trace => trace.name).filter(Boolean).join(", ")}`);
+    plot.setAttribute("aria-label", `${title}: ${[...new Set(figure.data.map(trace => trace.name))].filter(Boolean).join(", ")}`);
     await Plotly.react(plot, figure.data, figure.layout, CONFIG);
   }
 

@@ -40,8 +40,11 @@ function show() {
         plot.setAttribute("aria-label", data.cards[k].title);
         content.replaceChildren(plot);
       }
-      Object.assign(answer.figure.layout, { height: 340, width: undefined, autosize: true, margin: { l: 56, r: 12, t: 16, b: 48 } });
-      Plotly.react(plot, answer.figure.data, answer.figure.layout, { displayModeBar: false, responsive: true });
+      const { layout } = answer.figure;
+      const height = 340 + ("yaxis2" in layout ? 100 : 0);
+      plot.style.height = `${height}px`; // Plotly gives a figure the height of its element if the window is resized
+      Object.assign(layout, { height, width: undefined, autosize: true, margin: { l: 56, r: 12, t: layout.margin?.t ?? 16, b: 48 } });
+      Plotly.react(plot, answer.figure.data, layout, { displayModeBar: false, responsive: true });
     } else if (answer.svg) {
       content.innerHTML = answer.svg;
     } else if (answer.error) {
