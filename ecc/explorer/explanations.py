@@ -43,7 +43,7 @@ def _explained(docstring: str) -> dict[str, Explanation]:
     result: dict[str, Explanation] = {}
     for names, kinds, words in _entries(re.split(r"\n\n\w+\n-{3,}\n", section)[0]):
         if not words.startswith(("See ", "As for ")):
-            result |= dict.fromkeys(names, (_unit(kinds), words))
+            result |= dict.fromkeys(names, (_unit(kinds), words.replace("`", "")))
     return result
 
 

@@ -20,7 +20,7 @@ from ecc.contract.kinds import sets_windows
 from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
 from ecc.explorer.diagram import block_diagram
-from ecc.explorer.view import View
+from ecc.explorer.view import Slider, View
 from ecc.fluid import simulate as simulate_fluid
 from ecc.linear import DelaySystem, FrequencyResponse, SampledSystem
 from ecc.loops.marked_equilibrium import equilibria_of_a_family
@@ -58,14 +58,15 @@ HELP = {
     "verdict": "Do small disturbances die out? The answer of the linear model, its proof and its margins.",
     "limit": "The values of the main parameter for which small disturbances die out.",
     "diagram": "Hosts (left) send to the bottleneck (right), and its feedback returns. Delays exclude queues.",
-    "nyquist": "Open-loop gain L over all frequencies. The loop is closer to instability, the closer L passes −1.",
-    "bode": "Size and phase of the open-loop gain L over the frequency.",
+    "nyquist": "Open-loop gain L over positive (solid) and negative (dotted) frequencies. The closer L passes to −1, "
+    "the closer the loop is to instability.",
+    "bode": "Size and phase of the open-loop gain L over the frequency; dashed lines show size 1 and phase −180°.",
     "roots": "Characteristic roots of the linear model: stable if all lie outside the shaded region.",
     "rates": "Sending rates after the start, in a packet simulation (solid) and a fluid simulation (dashed).",
     "queue": "Length of the bottleneck's queue, in a packet simulation (solid) and a fluid simulation (dashed).",
     "flows": "Sending rates of all flows in the packet simulation.",
     "fairness": "Jain's index of the sending rates: 1 if all are equal, 1/n if one of n flows has everything.",
-    "map": "Stable and unstable values of two parameters; the cross is the present view.",
+    "map": "Stable (blue) and unstable (orange) values of two parameters; the cross is the present view.",
 }
 """Name of a panel -> one sentence on what it shows."""
 
@@ -345,8 +346,8 @@ def _map(view: View, axes: Sequence[str], cancel: Cancel, coarse: bool, wait: Wa
         cells.axes[1][every],
         cells.growth[every, every],
         threshold=1.0 if sampled else 0.0,
-        x_title=names[0],
-        y_title=names[1],
+        x_title=_with_unit(sliders[names[0]]),
+        y_title=_with_unit(sliders[names[1]]),
         log_x=True,
         log_y=True,
     )
@@ -360,6 +361,10 @@ def _map(view: View, axes: Sequence[str], cancel: Cancel, coarse: bool, wait: Wa
         hovertemplate=f"{x}: %{{x:.4g}}<br>{y}: %{{y:.4g}}<extra>{_PRESENT}</extra>",
     )
     return {"figure": drawn, "axes": names} | ({"coarse": True} if is_coarse else {})
+
+
+def _with_unit(slider: Slider) -> str:
+    return f"{slider.name} [{slider.unit}]" if slider.unit else slider.name
 
 
 @lru_cache(maxsize=_KEPT_RUNS)
@@ -527,8 +532,8 @@ def _chosen_flows(view: View) -> list[int]:
     return sorted([*kinds.values(), *remaining][:_SHOWN_FLOWS])
 
 
-_Line = tuple[Any, Real, str, str, str]
-"""Time [s], values, name, color and dash of a line."""
+_Line = tuple[Any, Real, str, str, str, str]
+"""Time [s], values, name in the legend, name of the run, color and dash of a line."""
 
 
 def _over_time(view: View, title: str, lines: Sequence[_Line], top: float = 0.0, level: float | None = None) -> Answer:
@@ -537,13 +542,14 @@ def _over_time(view: View, title: str, lines: Sequence[_Line], top: float = 0.0,
 
     factor, unit = unit_for(view.run.duration, TIME)
     traces = []
-    for time, values, name, color, dash in lines:
+    for time, values, name, kind, color, dash in lines:
         x, y = thinned(time / factor, values, buckets_for(len(lines)))
         top = max(top, float(np.nanmax(values, initial=0.0)))
         traces.append(
             {"type": "scatter", "mode": "lines", "x": x, "y": y, "name": name}
             | {"line": {"color": color, "width": 1.8, "dash": dash}}
-            | {"hovertemplate": f"{name}: %{{y:.4g}}<extra></extra>"}
+            | {"showlegend": all(name != each["name"] for each in traces), "legendgroup": name}
+            | {"hovertemplate": f"{name}{kind}: %{{y:.4g}}<extra></extra>"}
         )
     time_axis = axis(f"time [{unit}]") | {"hoverformat": ".4g", "range": [0.0, view.run.duration / factor]}
     layout: dict[str, Any] = {"xaxis": time_axis, "hovermode": "x unified"}
@@ -564,7 +570,7 @@ def _rates(view: View, packets: Trajectory, fluid: Trajectory | None, notes: lis
     series = [(run.data["time"].to_numpy(), run.rate.to_numpy(), kind, dash) for run, kind, dash in runs]
     factor, unit = unit_for(series[0][1], RATE)
     lines: list[_Line] = [
-        (time, rates[:, flow] / factor, f"{names[flow]}, {kind}", color, dash)
+        (time, rates[:, flow] / factor, names[flow], f", {kind}", color, dash)
         for flow, color in zip(flows, PALETTE, strict=False)
         for time, rates, kind, dash in series
     ]
@@ -580,10 +586,15 @@ def _queue(view: View, packets: Trajectory, fluid: Trajectory | None, notes: lis
     factor, unit = unit_for(series[0][1], SIZE)
     links = list(range(view.network.n_links))[:_SHOWN_FLOWS]
     lines: list[_Line] = [
-        (time, queues[:, link] / factor, kind if len(links) == 1 else f"link {link}, {kind}", color, dash)
+        (time, queues[:, link] / factor, f"link {link}", f", {kind}", color, dash)
         for link, color in zip(links, PALETTE, strict=False)
         for time, queues, kind, dash in series
     ]
+    if len(links) == 1:
+        lines = [
+            (time, queues[:, 0] / factor, kind, "", color, dash)
+            for (time, queues, kind, dash), color in zip(series, PALETTE, strict=False)
+        ]
     buffer = view.network.links[0].buffer
     level = buffer / factor if buffer is not None and len(links) == 1 else None
     return _over_time(view, f"queue [{unit}]", lines, level=level) | {"notes": notes}
@@ -609,8 +620,8 @@ def _fairness(view: View, packets: Trajectory, fluid: Trajectory | None, notes: 
         raise ValueError("fairness is defined for two flows or more")
     runs = [(packets, "packets", "solid"), *([(fluid, "fluid", "dash")] if fluid is not None else [])]
     lines: list[_Line] = [
-        (run.data["time"].to_numpy(), jain_index(np.nan_to_num(run.rate.to_numpy())), kind, PALETTE[0], dash)
-        for run, kind, dash in runs
+        (run.data["time"].to_numpy(), jain_index(np.nan_to_num(run.rate.to_numpy())), kind, "", color, dash)
+        for (run, kind, dash), color in zip(runs, PALETTE, strict=False)
     ]
     last = packets.rate.to_numpy()[packets.data.sizes["time"] // 2 :].mean(axis=0)
     share = float(last.min() / last.max()) if last.max() > 0.0 else 0.0

@@ -250,12 +250,26 @@ def test_sliders_have_units_and_explanations():
     view = reference_view("CUBIC")
     sliders = {slider.name: slider for slider in view.sliders}
     assert (sliders["flows.C"].unit, sliders["links.target"].unit) == ("packets/s^3", "s")
-    assert sliders["links.alpha"].explanation == "Gains of the delay and of its change."
+    assert sliders["links.alpha"].explanation == "Gain of the delay's distance from the target."
     explained = [s for name in all_protocols() for s in reference_view(name).sliders if s.is_main and s.explanation]
     silent = [
         s.name for name in all_protocols() for s in reference_view(name).sliders if s.is_main and not s.explanation
     ]
     assert len(explained) > 100 and not silent
+    cake = [slider for slider in View("CUBIC", discipline="CAKE").sliders if slider.name.startswith("links.")]
+    assert {"links.target", "links.interval"} <= {s.name for s in cake} and all(s.explanation for s in cake)
+
+
+def test_lines_of_both_runs_share_a_name_in_the_legend_and_axes_of_maps_have_units():
+    view = View("QIRCP", **SHORT)
+    rates = panel("rates", view, never)["figure"]
+    shown = [(trace.name, trace.line.dash, trace.showlegend) for trace in rates.data]
+    assert shown == [(f"flow {k}", dash, dash == "solid") for k in range(view.flows) for dash in ("solid", "dash")]
+    queue = panel("queue", view, never)["figure"]
+    assert [trace.name for trace in queue.data] == ["packets", "fluid"]
+    assert len({trace.line.color for trace in queue.data}) == 2
+    drawn = panel("map", view, never, ("alpha", "interval"))["figure"]
+    assert (drawn.layout.xaxis.title.text, drawn.layout.yaxis.title.text) == ("alpha", "interval [s]")
 
 
 def test_errors_name_the_half_of_a_parameter():
