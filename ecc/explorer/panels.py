@@ -541,7 +541,7 @@ def _over_time(view: View, title: str, lines: Sequence[_Line], top: float = 0.0,
     import plotly.graph_objects as go
 
     factor, unit = unit_for(view.run.duration, TIME)
-    traces = []
+    traces: list[dict[str, Any]] = []
     for time, values, name, kind, color, dash in lines:
         x, y = thinned(time / factor, values, buckets_for(len(lines)))
         top = max(top, float(np.nanmax(values, initial=0.0)))
