@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf, isfinite, nan, pi
 
 import numpy as np
@@ -32,6 +33,7 @@ _GAP = 1e-7  # relative to the gain: distance from a crossing at which covers be
 _MAX_MEMBERS = 2000  # members of all covers of a family
 _SAME = 1e-6  # relative to the gain: touches closer than this to another crossing are not listed
 _AHEAD = 1e-4  # relative to the gain: distance before close crossings at which covers may end
+_APART = 1e-9  # relative to the gain: distance from a crossing at which its place does not affect a count
 _WIDTH = 1e-2  # relative to the gain: half of the range to which a polynomial is fitted around a touch
 _TOUCH = 40  # members that are computed to examine a gain at which roots touch the boundary
 _FITTED = 15  # number of these members to which a polynomial is fitted
@@ -43,7 +45,8 @@ _MAX_UNSTABLE = 8  # roots that may turn unstable in addition to the first befor
 
 def checked(system: LinearSystem) -> LinearSystem:
     if not isinstance(system, LinearSystem):
-        raise TypeError(f"the family must return a DelaySystem or SampledSystem, got {type(system).__name__}")
+        use = "; its poles are the roots of its `system`" if hasattr(system, "system") else ""
+        raise TypeError(f"the family must return a DelaySystem or SampledSystem, got {type(system).__name__}{use}")
     return system
 
 
@@ -235,7 +238,19 @@ class Scan:
             spent += _TOUCH
             new, at = touch
             crossings = sorted(crossings + new)
-        return _without_repetitions(crossings), complete
+        return _without_repetitions(self._reconciled(crossings, low, high)), complete
+
+    def _reconciled(self, crossings: list[Crossing], low: float, high: float) -> list[Crossing]:
+        """Return the crossings, recomputed between those gains whose counts they contradict.
+
+        Covers that end early may have found only one end of a window.
+        """
+        at = np.array([c.gain for c in crossings])
+        counted = [g for g in sorted(self.known) if low <= g <= high and np.all(np.abs(at - g) > _APART * g)]
+        for a, b in zip(counted, counted[1:], strict=False):
+            with suppress(*REFUSED, UndecidedError, ConvergenceError):
+                crossings = self._agreeing(crossings, a, b)
+        return crossings
 
     def _agreeing(self, crossings: list[Crossing], low: float, high: float) -> list[Crossing]:
         """Return the crossings, recomputed in a gap if they contradict the counts on both sides of it."""

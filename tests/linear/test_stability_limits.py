@@ -235,6 +235,25 @@ def test_bad_families_are_refused():
         crossings(lambda g: DelaySystem([-g], [1.0]), maximum=float("nan"))
     with pytest.raises(TypeError, match="must return a DelaySystem or SampledSystem, got float"):
         stability_limit(lambda g: g)
+    plant = transfer_function([1.0], [1.0, 1.0], 1.0)
+    with pytest.raises(TypeError, match="got DelayModel; its poles are the roots of its `system`"):
+        stability_limit(lambda g: (plant * g).feedback())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gain", [0.7, 1.3])
+def test_both_ends_of_a_narrow_window_are_found(gain):
+    """Unstable for |g - gain| < 1.5e-7 only, up to rounding; covers end early, after they have found one end."""
+
+    def family(g):
+        square = (g - gain) ** 2
+        return DelaySystem([-(pi / 2.0 - 0.1 * square / (1.0 + 0.1 * square) + 2.25e-15)], [1.0])
+
+    limit = stability_limit(family, maximum=2.0)
+    assert [crossing.change for crossing in limit.crossings] == [2, -2]
+    np.testing.assert_allclose([c.gain - gain for c in limit.crossings], [-1.5e-7, 1.5e-7], rtol=0.05)
+    assert limit.stable_ranges[-1][1] == 2.0
+    assert family(1.9).is_stable
 
 
 def test_unprovable_boundary_raises(monkeypatch):
