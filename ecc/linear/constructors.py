@@ -79,7 +79,7 @@ def transfer_function(num: Any, den: Any, delay: Any = 0.0) -> DelayModel:
     shapes = [[len(row) for row in rows] for rows in (tops, bottoms)]
     if shapes[0] != shapes[1] or len(set(shapes[0])) != 1:
         raise ValueError(
-            f"num and den must have the same shape of rows, got rows of {shapes[0]} and {shapes[1]} entries"
+            f"num and den must have equal rows of one length, got rows of {shapes[0]} and {shapes[1]} entries"
         )
     p, m = len(tops), len(tops[0])
     tau = real_array(delay, "delay of a transfer function")

@@ -516,7 +516,11 @@ class DelaySystem(ClosedLoop):
             exact = QuasiPolynomial.of(part.characteristic_matrix)
             roots = None if exact is None else exact.roots_within(at, radius)
             if roots is None:
-                raise ConvergenceError(f"the roots in the disk of radius {radius:g} 1/s cannot be separated", at)
+                raise ConvergenceError(
+                    f"the roots in the disk of radius {radius:g} 1/s cannot be separated: multiple, on the circle, "
+                    "or the radius is above about 60 over the longest delay",
+                    at,
+                )
             out += [roots] * multiplicity
         every = np.concatenate(out)
         return np.asarray(every[np.lexsort((-every.imag, -every.real))])

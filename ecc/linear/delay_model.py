@@ -275,7 +275,7 @@ class DelayModel:
         return connected(combined(self, term), None, np.vstack([unit_in, unit_in]), np.hstack([unit_out, unit_out]))
 
     def __radd__(self, other: float) -> DelayModel:
-        return self + other
+        return self.__add__(other)
 
     def __neg__(self) -> DelayModel:
         return connected(self, None, np.eye(self.n_inputs), -np.eye(self.n_outputs))
@@ -285,7 +285,7 @@ class DelayModel:
         return NotImplemented if term is None else self + (-term)
 
     def __rsub__(self, other: float) -> DelayModel:
-        return -self + other
+        return (-self).__add__(other)
 
     def __mul__(self, other: DelayModel | float) -> DelayModel:
         """Return the series connection of two models, the right one first; a number is a gain."""
@@ -305,7 +305,7 @@ class DelayModel:
         return connected(self, None, np.eye(self.n_inputs), float(gain.d[0, 0]) * np.eye(self.n_outputs))
 
     def __rmul__(self, other: float) -> DelayModel:
-        return self * other
+        return self.__mul__(other)
 
     def __truediv__(self, other: float) -> DelayModel:
         gain = self._of(other)

@@ -162,7 +162,11 @@ def tune_pid(
         if gains and (best is None or abs(gains[1]) > abs(best[1])):
             best = gains
     if best is None:
-        raise ConvergenceError(f"no gains found next to ki = 0 with max_sensitivity = {max_sensitivity:g}", None)
+        raise ConvergenceError(
+            f"no gains found next to ki = 0 with max_sensitivity = {max_sensitivity:g}; "
+            "try a larger one, narrower intervals of gain and delay, or another kd",
+            None,
+        )
     loop = region.loop(*best)
     margins = loop.margins()
     return PIDTuning(

@@ -48,6 +48,7 @@ _SMALL_ERROR = 2.0**-10  # error of F relative to F above which exponentials hav
 _MARGIN = 1e-14  # floating point shows that a piece fails by this share of the sizes of all terms and their phases
 _NEWTON_STEPS = 4  # steps from the middle of a piece to the point of the line next to a root
 _CENTERINGS = 3  # maximum number of points of the line that are tried in balls
+_MAX_REACH = 114.0  # radius of a disk times delay, above which 400 terms of an exponential have a remainder above 1
 _TURNS = 16  # rad of the longest delay: minimum length of these pieces
 
 
@@ -582,6 +583,8 @@ class QuasiPolynomial:
         """
         from flint import acb, arb, ctx
 
+        if max((theta for _, _, theta in self._in_balls(_ALL)), default=0.0) * radius > _MAX_REACH:
+            return None
         before = ctx.prec
         try:
             for ctx.prec in BITS[1:]:

@@ -1,5 +1,7 @@
 """Models with inputs and outputs: constructors, algebra, poles, loops, and what is known of them in closed form."""
 
+import operator
+
 import control
 import numpy as np
 import pytest
@@ -75,6 +77,15 @@ def test_objects_of_python_control_and_scipy():
     for system in (rational, control.ss(rational), signal.lti([2.0, 1.0], [3.0, 1.0, 4.0])):
         assert delay(system, 0.7)(S) == pytest.approx(expected, rel=1e-12)
     assert delay(zeros, 1.0)(S) == pytest.approx(3 * (S + 0.5) / (S + 1) / (S + 2) * np.exp(-S), rel=1e-12)
+
+
+def test_sums_with_unconverted_objects_of_python_control_are_refused():
+    plant, other = transfer_function([1.0], [1.0, 1.0], 1.0), control.tf([1.0], [1.0, 1.0])
+    for combine in (operator.add, operator.sub):
+        for pair in ((plant, other), (other, plant)):
+            with pytest.raises(TypeError, match="unsupported operand type"):
+                combine(*pair)
+    assert [complex((2 + plant)(0.0)), complex((2 - plant)(0.0)), complex((2 * plant)(0.0))] == [3.0, 1.0, 2.0]
 
 
 @pytest.mark.slow
@@ -282,7 +293,7 @@ def test_margins_of_two_loops_of_which_one_has_a_moving_average():
             lambda: transfer_function([1.0], [1.0], -1.0),
             "delay of a transfer function must be finite and >= 0 s, got -1.0",
         ),
-        (lambda: transfer_function([[[1.0], [1.0]]], [[[1.0]]]), "must have the same shape of rows, got rows of"),
+        (lambda: transfer_function([[[1.0], [1.0]]], [[[1.0]]]), "must have equal rows of one length, got rows of"),
         (lambda: transfer_function([1.0], [1.0], [1.0]), r"must be a number or have shape \(1, 1\), got shape \(1,\)"),
         (lambda: delay(control.tf([1], [1, 1], 0.1), 1.0), "must be in continuous time, got dt = 0.1"),
         (lambda: delay("plant", 1.0), "system must be a DelayModel, a matrix of gains, or"),

@@ -398,6 +398,10 @@ def test_roots_within_a_disk_are_refused_by_name():
     for unclear in (DelaySystem([[[1, 1], [-1, -1]]], [0.0]), DelaySystem([-2.0], [0.0])):  # double; on the circle
         with pytest.raises(ConvergenceError, match="the roots in the disk of radius 2 1/s cannot be separated"):
             unclear.roots_within(0.0, 2.0)
+    with pytest.raises(
+        ConvergenceError, match="100000 1/s cannot be separated.*is above about 60 over the longest delay"
+    ):
+        system.roots_within(0.0, 1e5)  # at once: expansions of this many terms took minutes
     average = distributed_delay(1.0).feedback(1.0).system
     with pytest.raises(ValueError, match="the disk must not contain artificial roots, got .* inside it"):
         average.roots_within(0.0, 0.5)
