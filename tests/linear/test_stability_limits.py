@@ -626,10 +626,12 @@ def test_artificial_roots_of_distributed_delays_do_not_count(kernel, rate, denom
 
 @pytest.mark.slow
 @pytest.mark.parametrize("near", [0.3, 1.0])
-def test_a_root_that_crosses_at_an_artificial_root_is_not_decided(near):
-    """The limit is 1, where s + 1 equals the mean at s = 0; no other value is reported."""
-    with pytest.raises((UndecidedError, ConvergenceError)):
-        stability_limit(averaged([1.0], 0.0, [1.0, 1.0], sign=-1.0), near=near)
+def test_a_root_that_crosses_at_an_artificial_root(near):
+    """The limit is 1, where s + 1 equals the mean at s = 0."""
+    closed = averaged([1.0], 0.0, [1.0, 1.0], sign=-1.0)
+    limit = stability_limit(closed, near=near)
+    assert limit.value == pytest.approx(1.0, rel=1e-9) and limit.crossings[0].frequency == 0.0
+    assert closed(1.0 - 1e-6).certify().stable is True and closed(1.0 + 1e-6).certify().stable is False
 
 
 @pytest.mark.parametrize("tau", [1e-8, 2e-10, 1e-11, 1e-14])
