@@ -8,15 +8,20 @@ import pytest
 
 PAPER = Path(__file__).parents[1] / "paper"
 TEXT = (PAPER / "paper.md").read_text(encoding="utf-8")
-_SPEC = spec_from_file_location("paper_numbers", PAPER / "numbers.py")
+_SPEC = spec_from_file_location("paper_values", PAPER / "values.py")
 paper = module_from_spec(_SPEC)
 _SPEC.loader.exec_module(paper)
+
+
+def test_the_counts_of_the_paper_are_those_of_the_package():
+    for what, count in paper.counts().items():
+        assert f"more than {count} {what.partition(',')[0]}" in " ".join(TEXT.split())
 
 
 @pytest.mark.slow
 def test_every_number_of_the_paper_is_computed_and_every_computed_one_is_there():
     assert paper.stated(TEXT) == set(paper.numbers().values())
-    assert "python paper/numbers.py" in TEXT
+    assert "python paper/values.py" in TEXT
 
 
 @pytest.mark.parametrize(
