@@ -71,8 +71,8 @@ def access_link_figure(table: pd.DataFrame, title: str | None = None) -> go.Figu
                 row=place,
                 col=1,
             )
-        # Without a format, 200 is labeled by its first digit
-        out.update_xaxes(title_text=axis, type="log", nticks=6, tickformat="~g", row=place, col=1)
+        # 1, 2 and 5 of each decade; without a format, 200 is labeled by its first digit
+        out.update_xaxes(title_text=axis, type="log", dtick="D2", tickformat="~g", row=place, col=1)
     lines = wrap(title or "", 48)
     out.update_yaxes(autorange="reversed", automargin=True)
     top = 50 + 18 * len(lines)
@@ -80,7 +80,7 @@ def access_link_figure(table: pd.DataFrame, title: str | None = None) -> go.Figu
         template="simple_white",
         height=height + top + 60,
         margin={"l": 20, "r": 20, "t": top, "b": 60},
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "xref": "container", "x": 0.02},
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0.0},
     )
     if lines:
         out.update_layout(
