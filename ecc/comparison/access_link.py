@@ -396,18 +396,17 @@ def delays_of(link: AccessLink, run: Trajectory, scenario: Scenario, application
         if link.flows[k] != application:
             continue
         kind = application.removesuffix(UP)
-        rate, back = link.rate, link.up_rate
-        if kind != application:
-            rate, back = back, rate
-        empty = rtts[k] + 8.0 * HOSTS[kind][1] / float(rate) + (8.0 * ACK_SIZE / float(back) if back else 0.0)
+        there, back = (link.rate, link.up_rate) if kind == application else (link.up_rate, link.rate)
+        transmission = 8.0 * HOSTS[kind][1] / float(there)
         if kind in MEDIA:
             media = frames(run, k).between(begin, 0.95 * end)  # Later ones may be in flight at the end
             flow = scenario.network.flows[k]
             one_way = flow.access_delay + scenario.network.links[flow.route[0]].delay
-            delays.append(media.delay - one_way - 8.0 * HOSTS[kind][1] / float(rate))
+            delays.append(media.delay - one_way - transmission)
             lost, sent = lost + media.lost, sent + media.last - media.first + 1
         else:
-            delays.append(waits_of_packets(run, k, empty))
+            answered = 8.0 * ACK_SIZE / float(back) if back else 0.0
+            delays.append(waits_of_packets(run, k, rtts[k] + transmission + answered))
             row = run.flows.iloc[k]
             lost, sent = lost + row["lost"], sent + row["lost"] + row["delivered"]
     waits = 1e3 * np.concatenate(delays)
