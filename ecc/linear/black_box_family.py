@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from math import inf, isfinite, nan, pi
+from itertools import takewhile
+from math import inf, isfinite, isnan, nan, pi
 
 import numpy as np
 
@@ -207,7 +208,7 @@ class Scan:
         if at > low:  # nothing is proven complete behind crossings that are not listed
             return _without_repetitions(crossings), low
         complete, is_complete, spent = low, True, 0
-        while at < high and spent < _MAX_MEMBERS:
+        while at < high and spent < _MAX_MEMBERS and self.listed_from == 0.0:
             later = [c.gain for c in crossings if c.gain > at]
             gap = next(((a, b) for a, b in _gaps(later)), (high, high))
             if self.cover is not None and at == self.cover.low:
@@ -238,6 +239,9 @@ class Scan:
             spent += _TOUCH
             new, at = touch
             crossings = sorted(crossings + new)
+        if self.listed_from > 0.0:  # ranges of crossings have one entry each: complete up to the first one
+            single = takewhile(lambda crossing: not isnan(crossing.frequency), crossings)
+            return _without_repetitions(crossings), min([complete, *[crossing.gain for crossing in single][-1:]])
         return _without_repetitions(self._reconciled(crossings, low, high)), complete
 
     def _reconciled(self, crossings: list[Crossing], low: float, high: float) -> list[Crossing]:

@@ -448,6 +448,11 @@ def test_first_loss_with_a_long_delay(tau):
     w = brentq(lambda w: w * tau - pi + np.arctan(w), 0.0, pi / tau)
     assert loss.value == pytest.approx(np.hypot(1.0, w), rel=1e-12)
     assert loss.frequency == pytest.approx(w, rel=1e-6)
+    unstable = np.cumsum([crossing.change for crossing in loss.crossings])
+    for number, crossing in zip(unstable, loss.crossings, strict=True):
+        w = np.sqrt((crossing.gain + 3e-12) ** 2 - 1.0)  # crossings of counted families are accurate to 1e-12
+        turns = (w * tau + np.arctan(w) + pi) / (2.0 * pi)  # a pair has crossed at each odd multiple of pi
+        assert number == 2 * int(turns)
 
 
 @pytest.mark.slow
