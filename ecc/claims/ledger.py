@@ -370,7 +370,7 @@ EDITIONS: Mapping[str, str] = {
     "PRAGUE": "prague_cc.cpp at e8e3435, 2026, and the draft, version 04, 2024",
     "SCREAM": "README.md and code/ScreamV2Tx.cpp at c8f84c3, 2026",
     "SCREAM-DRAFT": "draft-ietf-ccwg-rfc8298bis-screamv2, the editors' copy at d30e8b8, 2026",
-    "GCC-DRAFT": "secs. 5.1 to 6 of version 02, 2016, a copy in Markdown",
+    "GCC-DRAFT": "secs. 5.2 to 6 of version 02, 2016, a copy in Markdown",
     "RFC9331": "the RFC, 2023",
     "RFC9332": "the RFC, 2023",
     "TCP-HYBRID": "the abstract of the authors' manuscript",
