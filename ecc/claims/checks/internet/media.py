@@ -178,14 +178,15 @@ def gcc_overuse(claim: Claim) -> Finding:
         )
     text, program = ([bool(each.met) for each in values] for values in measured.values())
     undetected = [name for name, met in zip(SOURCES, text, strict=True) if not met]
+    detected = [name for name in SOURCES if name not in undetected]
+    where = f" It is detected for {' and '.join(detected)}, at a mean queue of {max(queues):.1f} s." if detected else ""
     met = [*text, *program]
     return Finding(
         claim,
         Verdict.CONFIRMED if all(met) else Verdict.CONDITIONAL if any(met) else Verdict.REFUTED,
         f"With the factor of the programs, the number of groups up to 60, over-use is detected for {sum(program)} of "
         f"{len(program)} sources. With the gradient alone, as in the text, it is not detected for "
-        f"{' and '.join(undetected) or 'no source'}: the rate stays at 1.5 times the received rate, the bound of the "
-        f"text. For whole frames it is detected, at a mean queue of {max(queues, default=0.0):.1f} s.",
+        f"{' and '.join(undetected) or 'no source'}, where only the bound of 1.5 times the received rate holds.{where}",
         [each for values in measured.values() for each in values],
         (),
         ["1 Mb/s, RTT 100 ms, packets of 500 bytes, maximum rate 1.5 Mb/s, no limit of the queue, no losses."],
