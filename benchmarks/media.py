@@ -24,8 +24,7 @@ from scipy.optimize import brentq
 import ecc
 from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.errors import LinearizationError
-from ecc.linear import DelaySystem, SampledSystem
-from ecc.linear.sample_and_hold import Clock, SampleAndHold, Term
+from ecc.linear import DelaySystem
 from ecc.models import GCC, NADA, NewReno, SCReAM
 from ecc.models import scream as media_window
 from ecc.models.shared import feedback
@@ -369,17 +368,6 @@ def scream_rtts() -> None:
             row(1e3 * rtt, divided, model, packets, float(run.goodput[2000:].mean()) / 1e7, float(rate.std()), queue)
 
 
-def rate_loop(rtt: float, interval: float, frames: float = 0.0) -> SampledSystem:
-    """Return the loop of the rate at a fixed window: delay, s_rtt at reports, and the rate of frames with their lag."""
-    smoothing = [Term(1, 1, 0.0, 0, 0.875), Term(1, 0, rtt, 0, 0.125)]
-    if frames == 0.0:
-        terms = [Term(0, 1, 0.0, 0, -1.0 / rtt), *smoothing]
-        return SampleAndHold(2, {1: Clock(interval)}, terms, 0.25 * rtt).recurrence(terms)
-    period = 1.0 / frames
-    terms = [Term(0, 2, 0.0, 0, -1.0 / rtt), *smoothing, Term(2, 1, period, 0, 1.0)]
-    return SampleAndHold(3, {1: Clock(interval), 2: Clock(period)}, terms, 0.25 * rtt).recurrence(terms)
-
-
 def deviations(rtt: float, interval: float, size: int, frames: float = 0.0, units: float = 1048576.0) -> np.ndarray:
     """Return the deviation of the rate from 10 Mb/s in each 10 s of 400 s, with a window that does not move.
 
@@ -411,7 +399,7 @@ def scream_loop() -> None:
     row("delta [ms]", "RTT/delta", "hybrid [1/s]", "packets [1/s]")
     for interval, size in ((0.02, 409), (0.05, 1021)):
         for ratio in (0.85, 0.9, 1.06, 1.12, 1.17, 1.27):
-            system = rate_loop(ratio * interval, interval)
+            system = SCReAM(report_interval=interval).rate_loop(ratio * interval)
             parts = deviations(ratio * interval, interval, size)
             small = np.flatnonzero((parts < 0.02) & (parts > 5e-4)) if ratio > 1.0 else np.arange(30, 40)
             slope = np.polyfit(10.0 * small, np.log(parts[small]), 1)[0]
@@ -423,7 +411,8 @@ def scream_frames() -> None:
     around = (0.8, 0.9, 0.95, 1.05, 1.1)
     row("frames/s", "hybrid limit [ms]", *(f"packets at {share:g} times [%]" for share in around))
     for frames in (25.0, 30.0, 50.0):
-        limit = float(brentq(lambda rtt, f=frames: rate_loop(rtt, 0.02, f).spectral_radius - 1.0, 0.03, 1.2))
+        hosts = SCReAM(frames=frames)
+        limit = float(brentq(lambda rtt, hosts=hosts: hosts.rate_loop(rtt).spectral_radius - 1.0, 0.03, 1.2))
         late = [deviations(share * limit, 0.02, 709, frames)[-1] for share in around]
         row(frames, 1e3 * limit, *(100.0 * float(value) for value in late))
 
@@ -434,7 +423,7 @@ def scream_cycles() -> None:
     for capacity in (1e6, 1e7):
         for rtt in (0.02, 0.05, 0.1, 0.2):
             hosts, network = SCReAM(max_rate=3.0 * capacity), Network.dumbbell(capacity, rtts=[rtt], packet_size=500)
-            root = complex(rate_loop(rtt + 0.03, 0.02).roots(1)[0])
+            root = complex(hosts.rate_loop(rtt + 0.03).roots(1)[0])
             cycle = ecc.stability.limit_cycle(hosts, network)
             scenario = Scenario(network, hosts, 300.0)
             run = ecc.packet.simulate(scenario, sample=0.01, record=["flow.reactions"])

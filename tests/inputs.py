@@ -512,6 +512,7 @@ def good() -> dict[str, Any]:
         "SCReAM.marked_window.probability": 0.05,
         "SCReAM.marked_window.packet_size": 1360,
         "SCReAM.marked_window.rtt": "50 ms",
+        "SCReAM.rate_loop.rtt": "50 ms",
         "GCC.cycle_orbit.network": ecc.Network.dumbbell("1 Mb/s", ["100 ms"], packet_size=500),
         "relay_orbit.network": alike,
         "relay_orbit.delays": ecc.contract.forms.RelayDelays(0.5, 0.0, 1.0),

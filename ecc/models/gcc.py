@@ -78,7 +78,7 @@ from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.reference import ReferenceLoop
 from ecc.errors import ConvergenceError, LinearizationError
 from ecc.laws.elementary import exp, log, sqrt
-from ecc.models.shared import encoder, feedback
+from ecc.models.shared import encoder, feedback, reported_media
 from ecc.network.network import Network
 
 FORMS = ("draft", "libwebrtc")
@@ -258,15 +258,12 @@ class GCC(encoder.EncodedMedia):
     Header = Header
     FlowState = FlowState
 
-    def link_hooks(self) -> dict[str, Hook]:
-        return {}
-
     def flow_hooks(self) -> dict[str, Hook]:
         return {
             "on_start": flow_on_start,
             "on_send": flow_on_send,
-            "on_receive": flow_on_receive,
-            "on_report": flow_on_report,
+            "on_receive": reported_media.flow_on_receive,
+            "on_report": reported_media.flow_on_report,
             "on_control": flow_on_control,
             "on_timer": flow_on_timer,
         }
@@ -288,17 +285,6 @@ def flow_on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> No
     flow.size = env.packet_size
     encoder.packet_sent(flow, header, p, env)
     feedback.packet_sent(flow, header, env)
-
-
-def flow_on_receive(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
-    """Keep the arrival of a packet, and count frames."""
-    feedback.packet_received(flow, header, p, env)
-    encoder.frame_received(flow, header, env)
-
-
-def flow_on_report(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
-    """Report the packets since the last report."""
-    feedback.write_report(flow, header, p, env)
 
 
 def flow_on_control(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
@@ -628,18 +614,13 @@ def over_use_cycle(protocol: Any, network: Network) -> CycleOrbit:
     ConvergenceError
         There are fewer than ten over-uses within 500,000 packets.
     """
-    if network.n_links != 1 or network.n_flows != 1:
-        raise LinearizationError("the cycle of GCC is that of one flow on one link, got another network")
-    capacity = float(network.capacities[0])
-    if protocol.frames > 0.0:
-        raise LinearizationError(f"the cycle of GCC is that of evenly spaced packets, got frames = {protocol.frames:g}")
+    capacity, rtt, size = reported_media.of_flow_alone(protocol, network)
     if not protocol.beta * capacity > protocol.min_rate or not protocol.max_rate > capacity:
         raise LinearizationError(
             f"the rate does not pass the capacity of {capacity:g} bit/s between min_rate = {protocol.min_rate:g} and "
             f"max_rate = {protocol.max_rate:g}"
         )
-    packet = 8.0 * float(network.flows[0].mean_packet)
-    path = _Path(capacity, 0.5 * float(network.rtts[0]), packet)
+    path = _Path(capacity, 0.5 * rtt, 8.0 * size)
     packets = _Packets(path, protocol.namespace(), _started(protocol, path))
     ends, weights = _over_uses(packets)
     return _orbit(packets, ends, weights)
@@ -647,9 +628,7 @@ def over_use_cycle(protocol: Any, network: Network) -> CycleOrbit:
 
 def _started(protocol: Any, path: _Path) -> Any:
     """Return the state of a flow that has just reduced its rate."""
-    flow = SimpleNamespace(
-        **{name: list(value) if isinstance(value, tuple) else value for name, value in vars(FlowState()).items()}
-    )
+    flow = reported_media.initial_flow(FlowState)
     flow.x = flow.estimate = flow.loss_estimate = protocol.beta * path.capacity
     flow.mean, flow.size = path.capacity, path.packet / 8.0
     return flow

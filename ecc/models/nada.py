@@ -300,9 +300,6 @@ class NADA(encoder.EncodedMedia):
     Header = Header
     FlowState = FlowState
 
-    def link_hooks(self) -> dict[str, Hook]:
-        return {}
-
     def flow_hooks(self) -> dict[str, Hook]:
         return {
             "on_start": flow_on_start,

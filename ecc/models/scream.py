@@ -1,6 +1,6 @@
 """SCReAM version 2: a window for real-time media from losses, marks and queueing delay, and rates from the window.
 
-Text: draft-johansson-ccwg-rfc8298bis-screamv2, working copy after version 07 (its repository), and the authors' program
+Text: draft-ietf-ccwg-rfc8298bis-screamv2, the editors' copy of 2026 (d30e8b8), and the authors' program
 (github.com/EricssonResearch/scream, ScreamV2Tx.cpp of July 2026). Constants and order of operations are the draft's.
 
 The receiver reports each packet (RFC 8888). At each report the sender computes
@@ -51,8 +51,8 @@ apart,
 
     d'(t) = -y(t)/R,    y <- y + [d(t - R) - y]/8 at each report
 
-The determinant of its map from report to report is 1 if R <= T: oscillations of the rate then do not decay. For R > T
-they do, slowly; an additional delay, such as that of an encoder, makes them grow (docs/media.md).
+(`rate_loop`). The determinant of its map from report to report is 1 if R <= T: oscillations of the rate then do not
+decay. For R > T they do, slowly; an additional delay, such as that of an encoder, makes them grow (docs/media.md).
 
 Differences of the program: V = min(30 ms, s_rtt) and h with 30 ms; MUL 0.05; post over 200 RTTs; target 0.1 to 0.3 s;
 BETA_ECN 0.9; divisor 1.1; reductions by marks and delays are 1/4 while the target is below 0.8 of the acknowledged
@@ -70,7 +70,6 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import dataclass
 from math import ceil, comb
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -95,7 +94,9 @@ from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.reference import ReferenceLoop
 from ecc.errors import ConvergenceError, LinearizationError
 from ecc.laws.elementary import sqrt
-from ecc.models.shared import encoder, feedback
+from ecc.linear import SampledSystem
+from ecc.linear.sample_and_hold import Clock, SampleAndHold, Term
+from ecc.models.shared import encoder, feedback, reported_media
 from ecc.network.network import Network
 
 ECN = ("none", "classic", "l4s")
@@ -332,20 +333,50 @@ class SCReAM(encoder.EncodedMedia):
             )
         return balanced_window(self.namespace(), probability, path, size)
 
+    # ---- the loop of the rate ----------------------------------------------------------------------------
+
+    @check_arguments
+    def rate_loop(self, rtt: Quantity) -> SampledSystem:
+        """Return the loop of the rate for a window that does not move: delay, s_rtt, and the rate of the last frame.
+
+        Parameters
+        ----------
+        rtt : float, s
+            RTT with the queue at equilibrium, > 0.
+
+        Returns
+        -------
+        SampledSystem
+            Its step is the time after which the ticks of reports and frames repeat.
+
+        Raises
+        ------
+        ValueError
+            An RTT out of range, or reports and frames whose ticks do not repeat within 1000 states.
+
+        Examples
+        --------
+        >>> SCReAM(report_interval="100 ms").rate_loop("80 ms").spectral_radius > 1 - 1e-7  # deviations do not decay
+        True
+        >>> SCReAM(report_interval="20 ms").rate_loop("80 ms").is_stable
+        True
+        """
+        path = as_delay(rtt, "rtt")
+        if not path > 0.0:
+            raise ValueError(f"rtt must be > 0 s, got {shown(path)}")
+        return loop_of_rate(path, float(self.report_interval), self.frames)
+
     # ---- hooks -------------------------------------------------------------------------------------------
 
     Header = Header
     FlowState = FlowState
 
-    def link_hooks(self) -> dict[str, Hook]:
-        return {}
-
     def flow_hooks(self) -> dict[str, Hook]:
         return {
             "on_start": flow_on_start,
             "on_send": flow_on_send,
-            "on_receive": flow_on_receive,
-            "on_report": flow_on_report,
+            "on_receive": reported_media.flow_on_receive,
+            "on_report": reported_media.flow_on_report,
             "on_control": flow_on_control,
             "on_timer": flow_on_timer,
         }
@@ -374,17 +405,6 @@ def flow_on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> No
     flow.in_flight = max(flow.in_flight, bytes_in_flight(flow))
     if is_full(flow, p):
         env.rate = 0.0
-
-
-def flow_on_receive(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
-    """Keep the arrival of a packet, and count frames."""
-    feedback.packet_received(flow, header, p, env)
-    encoder.frame_received(flow, header, env)
-
-
-def flow_on_report(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
-    """Report the packets since the last report."""
-    feedback.write_report(flow, header, p, env)
 
 
 def flow_on_control(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
@@ -630,6 +650,19 @@ def media_share(window: float, size: float, variation: float) -> float:
     return small * size / (size + OVERHEAD_BYTES) / (DIVISOR + variation)
 
 
+# The loop of the rate -------------------------------------------------------------------------------------------------
+
+
+def loop_of_rate(rtt: float, interval: float, frames: float) -> SampledSystem:
+    """Return the loop of deviations of the delay (0), s_rtt (1) and the rate of frames (2), at a fixed window."""
+    terms = [Term(0, 2 if frames else 1, 0.0, 0, -1.0 / rtt), Term(1, 1, 0.0, 0, 0.875), Term(1, 0, rtt, 0, 0.125)]
+    clocks = {1: Clock(interval)}
+    if frames:  # a frame has the rate of one frame ago
+        terms.append(Term(2, 1, 1.0 / frames, 0, 1.0))
+        clocks[2] = Clock(1.0 / frames)
+    return SampleAndHold(len(clocks) + 1, clocks, terms, 0.25 * rtt).recurrence(terms)
+
+
 # Windows at random marks ----------------------------------------------------------------------------------------------
 
 
@@ -761,19 +794,13 @@ def delay_cycle(protocol: Any, network: Network) -> CycleOrbit:
     ConvergenceError
         The delay does not reduce the window regularly within 40,000 reports.
     """
-    if network.n_links != 1 or network.n_flows != 1:
-        raise LinearizationError("the cycle of SCReAM is that of one flow on one link, got another network")
-    if protocol.frames > 0.0:
-        raise LinearizationError(
-            f"the cycle of SCReAM is that of evenly spaced packets, got frames = {protocol.frames:g}"
-        )
-    capacity = float(network.capacities[0])
+    capacity, rtt, size = reported_media.of_flow_alone(protocol, network)
     if not protocol.min_rate < capacity < protocol.max_rate:
         raise LinearizationError(
             f"the capacity of {capacity:g} bit/s is not between min_rate = {protocol.min_rate:g} and "
             f"max_rate = {protocol.max_rate:g}"
         )
-    link = _started(protocol, network)
+    link = _started(protocol, capacity, rtt, size)
     begins, rows = _cycles(link, _SETTLING)
     changed = deepcopy(link)
     changed.flow.window *= 1.0 + _PERTURBATION
@@ -804,12 +831,9 @@ def delay_cycle(protocol: Any, network: Network) -> CycleOrbit:
     )
 
 
-def _started(protocol: Any, network: Network) -> _Link:
+def _started(protocol: Any, capacity: float, rtt: float, size: float) -> _Link:
     """Return a flow that sends at the capacity, with a queue of half of the target."""
-    capacity, rtt, size = float(network.capacities[0]), float(network.rtts[0]), float(network.flows[0].mean_packet)
-    flow = SimpleNamespace(
-        **{name: list(value) if isinstance(value, tuple) else value for name, value in vars(FlowState()).items()}
-    )
+    flow = reported_media.initial_flow(FlowState)
     flow.size, flow.target_delay, flow.x = size, protocol.queue_target, capacity
     flow.delay = flow.delay_average = 0.5 * protocol.queue_target
     flow.srtt = rtt + flow.delay

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from media_runs import assert_same_on_frames, run_everywhere
 
 import ecc
 from ecc.errors import LinearizationError
@@ -16,7 +17,6 @@ from ecc.models import GCC, NewReno
 from ecc.models import gcc as gradient
 from ecc.network.impairments import CapacitySchedule, RandomLoss
 from ecc.network.network import Flow, Link, Network
-from ecc.packet import Run, resume
 from ecc.scenario import Scenario
 
 C = 1e6
@@ -241,16 +241,8 @@ def test_engines_checkpoints_and_threads_agree_with_losses_and_frames(form: str,
     network = Network.dumbbell(C, rtts=[0.05, 0.09], packet_size=500, buffer="15 kB")
     hosts = GCC(form, frames=25.0, noise=0.2, key_every=20, key_factor=3.0, pauses=(0.8, 1.2), min_rate=0.4 * C)
     scenario = Scenario(network, hosts, 3.0, impairments=[RandomLoss(0.05, link=0)], seed=3)
-    runs = [ecc.packet.simulate(scenario, sample=0.1, record=NAMES, engine=engine) for engine in ("c", "python")]
-    runs.append(ecc.packet.simulate(scenario, sample=0.1, record=NAMES, threads=2))
-    path = tmp_path / "state.npz"
-    Run(scenario, sample=0.1, record=NAMES).advance(1.03).save(path)
-    runs.append(resume(path).advance().trajectory())
-    assert int(runs[0]["flow.decreases"].max()) > 0
-    for run in runs[1:]:
-        assert run.stats["digest"] == runs[0].stats["digest"]
-        for name in NAMES:
-            np.testing.assert_array_equal(run[name], runs[0][name])
+    run = run_everywhere(scenario, NAMES, tmp_path)
+    assert int(run["flow.decreases"].max()) > 0
 
 
 @pytest.mark.parametrize(
@@ -273,11 +265,4 @@ def test_parameters_out_of_range_are_refused(given: dict[str, Any], text: str) -
 @pytest.mark.slow
 @pytest.mark.usefixtures("namespaces")
 def test_gcc_on_real_frames() -> None:
-    import ecc.live
-
-    scenario = Scenario(link(0.05), GCC("libwebrtc"), 4.0)
-    run = ecc.live.simulate(scenario, attempts=5, lateness="5 ms", exact=True, record=["flow.x", "flow.reports_read"])
-    if run.stats["void"]:
-        pytest.skip(f"five runs in a row were void, the last because {run.stats['void']}")
-    packets = ecc.packet.simulate(scenario, record=["flow.x"])
-    assert run["flow.x"][-1, 0].item() == pytest.approx(packets["flow.x"][-1, 0].item(), rel=0.1)
+    assert_same_on_frames(Scenario(link(0.05), GCC("libwebrtc"), 4.0), ["flow.x"])

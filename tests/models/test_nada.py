@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from media_runs import assert_same_on_frames, run_everywhere
 
 import ecc
 from ecc.linear import DelaySystem
@@ -16,7 +17,6 @@ from ecc.models import NADA
 from ecc.models.nada import FlowState, limited, mean_loss_interval, ramped, updated, warped
 from ecc.network.impairments import RandomLoss
 from ecc.network.network import Network
-from ecc.packet import Run, resume
 from ecc.queues import PI
 from ecc.scenario import Scenario
 
@@ -176,16 +176,8 @@ NAMES = ["flow.x", "flow.complete", "flow.p_loss", "flow.p_mark", "flow.skipped"
 
 @pytest.mark.slow
 def test_engines_checkpoints_and_threads_agree_with_losses_marks_and_frames(tmp_path: Path) -> None:
-    runs = [ecc.packet.simulate(lossy(), sample=0.1, record=NAMES, engine=engine) for engine in ("c", "python")]
-    runs.append(ecc.packet.simulate(lossy(), sample=0.1, record=NAMES, threads=2))
-    path = tmp_path / "state.npz"
-    Run(lossy(), sample=0.1, record=NAMES).advance(1.03).save(path)
-    runs.append(resume(path).advance().trajectory())
-    assert float(runs[0]["flow.p_loss"].max()) > 0.0 and int(runs[0]["flow.complete"].min(axis=0).sum()) >= 0
-    for run in runs[1:]:
-        assert run.stats["digest"] == runs[0].stats["digest"]
-        for name in NAMES:
-            np.testing.assert_array_equal(run[name], runs[0][name])
+    run = run_everywhere(lossy(), NAMES, tmp_path)
+    assert float(run["flow.p_loss"].max()) > 0.0 and int(run["flow.complete"].min(axis=0).sum()) >= 0
 
 
 @pytest.mark.parametrize(
@@ -207,15 +199,7 @@ def test_parameters_out_of_range_are_refused(given: dict[str, Any], text: str) -
 @pytest.mark.slow
 @pytest.mark.usefixtures("namespaces")
 def test_nada_on_real_frames() -> None:
-    import ecc.live
-
-    scenario = Scenario(link(0.05), NADA(), 4.0)
-    record = ["flow.x", "flow.reports"]
-    run = ecc.live.simulate(scenario, attempts=5, lateness="5 ms", exact=True, record=record)
-    if run.stats["void"]:
-        pytest.skip(f"five runs in a row were void, the last because {run.stats['void']}")
-    packets = ecc.packet.simulate(scenario, record=record)
-    assert run["flow.x"][-1, 0].item() == pytest.approx(packets["flow.x"][-1, 0].item(), rel=0.1)
+    assert_same_on_frames(Scenario(link(0.05), NADA(), 4.0), ["flow.x"])
 
 
 def test_a_note_names_links_whose_buffer_is_too_small_for_the_delay() -> None:

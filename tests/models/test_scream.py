@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from media_runs import assert_same_on_frames, run_everywhere
 
 import ecc
 from ecc.errors import ConvergenceError, LinearizationError
-from ecc.linear import SampledSystem
-from ecc.linear.sample_and_hold import Clock, SampleAndHold, Term
 from ecc.models import SCReAM, scream
 from ecc.models.shared import feedback
 from ecc.network.impairments import CapacitySchedule, RandomLoss
 from ecc.network.network import Network
-from ecc.packet import Run, resume
 from ecc.queues import RampMarking
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 from ecc.scenario import Scenario
@@ -230,16 +228,6 @@ def test_the_chain_refuses_what_it_does_not_describe(given: Any, arguments: Any,
 # ---- the loop of the rate ------------------------------------------------------------------------------------------
 
 
-def rate_loop(rtt: float, interval: float, frames: float = 0.0) -> SampledSystem:
-    """Deviations of delay and s_rtt at a fixed window; with frames, rates that lag by a frame."""
-    terms = [Term(0, 2 if frames else 1, 0.0, 0, -1.0 / rtt), Term(1, 1, 0.0, 0, 0.875), Term(1, 0, rtt, 0, 0.125)]
-    clocks = {1: Clock(interval)}
-    if frames:
-        terms.append(Term(2, 1, 1.0 / frames, 0, 1.0))
-        clocks[2] = Clock(1.0 / frames)
-    return SampleAndHold(len(clocks) + 1, clocks, terms, 0.25 * rtt).recurrence(terms)
-
-
 def deviations(rtt: float, interval: float, size: int, duration: float, frames: float = 0.0) -> Any:
     """Deviations of the rate in 30 equal spans at a fixed window; `rtt` includes a queue of 40 %."""
     window = rtt * 1e7 / 8.0 * 1.2 * (size + 20.0) / size
@@ -266,9 +254,11 @@ def deviations(rtt: float, interval: float, size: int, duration: float, frames: 
 def test_the_rate_does_not_settle_if_the_rtt_is_below_the_report_interval(ratio: float) -> None:
     """The determinant of the map from report to report is 1: (1 - g)(1) - g (T - R)/R + g T/R."""
     for interval in (0.02, 0.1):
-        system = rate_loop(ratio * interval, interval)
-        assert system.spectral_radius == pytest.approx(1.0, abs=1e-7)
-        assert rate_loop(1.02 * interval, interval).spectral_radius < 1.0 - 1e-5
+        hosts = SCReAM(report_interval=interval)
+        assert hosts.rate_loop(ratio * interval).spectral_radius == pytest.approx(1.0, abs=1e-7)
+        assert hosts.rate_loop(1.02 * interval).spectral_radius < 1.0 - 1e-5
+    with pytest.raises(ValueError, match="^rtt must be > 0 s, got 0"):
+        hosts.rate_loop(0.0)
 
 
 @pytest.mark.slow
@@ -279,7 +269,7 @@ def test_packets_settle_as_the_hybrid_loop_does() -> None:
         parts = deviations(ratio * interval, interval, size, duration)
         small = np.flatnonzero((parts < 0.02) & (parts > 3e-3))
         slope = np.polyfit(duration / 30.0 * small, np.log(parts[small]), 1)[0]
-        expected = np.log(rate_loop(ratio * interval, interval).spectral_radius) / interval
+        expected = np.log(SCReAM(report_interval=interval).rate_loop(ratio * interval).spectral_radius) / interval
         assert slope == pytest.approx(expected, rel=0.05)
     late = deviations(0.85 * interval, interval, size, duration)
     assert late[-1] > 0.02 and late[-1] > 0.8 * late[15]
@@ -288,10 +278,10 @@ def test_packets_settle_as_the_hybrid_loop_does() -> None:
 @pytest.mark.slow
 def test_an_encoder_moves_the_limit_to_longer_rtts() -> None:
     """25 frames per second: the hybrid limit is 283 ms; packets settle 5 % above, and oscillate below it."""
-    low, high = 0.05, 1.0
+    hosts, low, high = SCReAM(frames=25.0), 0.05, 1.0
     while high - low > 1e-4:
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if rate_loop(middle, 0.02, 25.0).spectral_radius < 1.0 else (middle, high)
+        low, high = (low, middle) if hosts.rate_loop(middle).spectral_radius < 1.0 else (middle, high)
     assert high == pytest.approx(0.283, abs=0.001)
     below, above = (deviations(share * high, 0.02, 709, 300.0, 25.0)[-1] for share in (0.95, 1.05))
     assert below > 0.04 > 0.005 > above
@@ -326,7 +316,7 @@ def test_the_cycle_is_that_of_the_rate_loop() -> None:
     """Its period is that of the hybrid root at the delay of half of the target."""
     network = Network.dumbbell("10 Mb/s", rtts=["100 ms"], packet_size=500)
     orbit = SCReAM(max_rate="20 Mb/s").cycle_orbit(network)
-    root = complex(rate_loop(0.13, 0.02).roots(1)[0])
+    root = complex(SCReAM().rate_loop(0.13).roots(1)[0])
     assert orbit.period == pytest.approx(2.0 * np.pi * 0.02 / abs(np.angle(root)), rel=0.05)
     assert 0.3 < orbit.multipliers[0] < 1.0 and orbit.mean == pytest.approx(0.03 * 1e7 / 8.0, rel=0.05)
     assert np.ptp(orbit.queue) == pytest.approx(2.0 * orbit.amplitude, rel=0.2)
@@ -359,16 +349,8 @@ def test_engines_checkpoints_and_threads_agree_with_losses_and_frames(ecn: str, 
         "links": RampMarking(mark=ecn != "none", min_threshold=2.0, max_threshold=20.0, packet_size=500.0),
     }
     scenario = Scenario(network, hosts, 3.0, impairments=[RandomLoss(0.02, link=0)], seed=3)
-    runs = [ecc.packet.simulate(scenario, sample=0.1, record=NAMES, engine=engine) for engine in ("c", "python")]
-    runs.append(ecc.packet.simulate(scenario, sample=0.1, record=NAMES, threads=2))
-    path = tmp_path / "state.npz"
-    Run(scenario, sample=0.1, record=NAMES).advance(1.03).save(path)
-    runs.append(resume(path).advance().trajectory())
-    assert int(runs[0]["flow.reactions"].max()) > 0
-    for run in runs[1:]:
-        assert run.stats["digest"] == runs[0].stats["digest"]
-        for name in NAMES:
-            np.testing.assert_array_equal(run[name], runs[0][name])
+    run = run_everywhere(scenario, NAMES, tmp_path)
+    assert int(run["flow.reactions"].max()) > 0
 
 
 @pytest.mark.parametrize(
@@ -391,14 +373,6 @@ def test_parameters_out_of_range_are_refused(given: dict[str, Any], text: str) -
 @pytest.mark.slow
 @pytest.mark.usefixtures("namespaces")
 def test_scream_on_real_frames() -> None:
-    import ecc.live
-
     scenario = Scenario(Network.dumbbell(C, rtts=[0.05], packet_size=500), SCReAM(), 4.0)
-    record = ["flow.x", "flow.window", "flow.reactions"]
-    run = ecc.live.simulate(scenario, attempts=5, lateness="5 ms", exact=True, record=record)
-    if run.stats["void"]:
-        pytest.skip(f"five runs in a row were void, the last because {run.stats['void']}")
-    packets = ecc.packet.simulate(scenario, record=record)
+    packets = assert_same_on_frames(scenario, ["flow.x", "flow.window"], ["flow.reactions"])
     assert packets["flow.reactions"][-1, 0].item() > 0
-    for name in ("flow.x", "flow.window"):
-        assert run[name][-1, 0].item() == pytest.approx(packets[name][-1, 0].item(), rel=0.1)

@@ -25,7 +25,7 @@ from typing import Any
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import PER_TIME, TIME
-from ecc.contract.env import FlowEnv, Params
+from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
 from ecc.laws.elementary import sqrt
@@ -91,6 +91,10 @@ class EncodedMedia(Protocol):
         for before, after in zip((0.0, *self.pauses), self.pauses, strict=False):
             if not after >= before:
                 raise ValueError(f"pauses must be times >= 0 s that increase, got {shown(after)} after {before:g}")
+
+    def link_hooks(self) -> dict[str, Hook]:
+        """Return no hooks: routers do not know these hosts."""
+        return {}
 
 
 @dataclass
