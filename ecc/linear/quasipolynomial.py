@@ -10,8 +10,8 @@ root close to the line does not need short pieces: if F differs from its linear 
 arg F = arg L + arg(F/L), and arg L is explicit (`_turn_near_root`). Delays of
 any length are free if they do not matter (|G| > rho: none of their phases makes a root). So are powers of one long
 delay: F = sum_k G_k z^k, z = exp(-s tau), has no zero in |z| <= 1, by Rouche's theorem on |z| = 1 for all G_k of the
-piece together, so that arg F = arg G_0 + sum_k arg(1 - z/z_k). Precision alone limits how close to the line a root may
-lie.
+piece together, so that arg F = arg G_0 + sum_k arg(1 - z/z_k). If F = G_0 + G_1 z, it suffices that |G_0| and |G_1 z|
+differ on the piece (`_turn_of_two_laps`). Precision alone limits how close to the line a root may lie.
 
 If delays matter over more pieces than can be computed, the system is almost surely unstable: Newton's method starts
 from pieces that failed, or from zeros |z_k| < 1 there, which indicate roots right of the line. A root that it finds is
@@ -40,7 +40,7 @@ _MAX_PRODUCTS = 1 << 18  # products of terms in an expansion
 _MAX_PIECES = 3000
 _MAX_TERM_PIECES = 1 << 17  # terms times pieces, for one line in all precisions
 _MAX_STARTS = 96
-_MAX_INSIDE = 24  # number of pieces with a proven zero |z| < 1 after which the count is given up
+_MAX_INSIDE = 24  # number of pieces with a zero |z_k| < 1 after which a count with several zeros z_k is given up
 _ALL = -1  # stands for all terms instead of the number of a lap
 _MIN_TERMS = 4  # terms of an exponential on a piece, so that the remainder falls as the fourth power of its length
 _ERROR = 2.0**-32  # relative remainder of an exponential on a piece
@@ -183,7 +183,7 @@ class QuasiPolynomial:
             while pieces:
                 low, high, depth = pieces.pop()
                 number, self.spent = number + 1, self.spent + 1
-                if number > max_pieces or len(self.inside) > _MAX_INSIDE:
+                if number > max_pieces or (len(self.laps) > 2 and len(self.inside) > _MAX_INSIDE):
                     hard += [float(low), *(float(piece[0]) for piece in pieces)]
                     return None, hard, False
                 half = (high - low) / 2
@@ -303,14 +303,15 @@ class QuasiPolynomial:
         return fast == 0.0 if fails else None
 
     def _laps_fail_in_floats(self, s: complex, half: float) -> bool:
-        """Return whether a piece certainly fails the test of `_turn_of_laps` for two laps, without a zero to note."""
-        longest = self.ch.longest
-        shrink = exp(-s.real * longest).real
+        """Return whether a piece certainly fails the test of `_turn_of_two_laps`."""
+        shrink = exp(-s.real * self.ch.longest).real
         (v0, d0, c0, fast0, size0), (v1, d1, c1, fast1, size1) = (self._sketch(s, half, lap) for lap in (0, 1))
-        if longest * half > _TURNS and abs(v0) <= 1.001 * shrink * abs(v1):
-            return False
-        moves = fast0 + half * (abs(d0) + half * abs(c0)) + shrink * (fast1 + half * (abs(d1) + half * abs(c1)))
-        return moves > 1.001 * abs(abs(v0) - shrink * abs(v1)) + _MARGIN * (size0 + shrink * size1)
+        level = abs(v0) ** 2 - abs(shrink * v1) ** 2
+        slope = 2.0 * ((v0.conjugate() * d0).imag - shrink**2 * (v1.conjugate() * d1).imag)
+        curve = abs(d0) ** 2 - 2.0 * (v0.conjugate() * c0).real
+        curve -= shrink**2 * (abs(d1) ** 2 - 2.0 * (v1.conjugate() * c1).real)
+        moves = half * (abs(slope) + half * abs(curve)) + 2.0 * (abs(v0) * fast0 + shrink**2 * abs(v1) * fast1)
+        return moves > 1.001 * abs(level) + _MARGIN * (size0 + shrink * size1) ** 2
 
     def _turn(self, line: Any, low: Any, high: Any, middle: Any, half: Any) -> tuple[Any, bool]:
         """Return the change of arg F over a piece, None if F may vanish there, and whether all terms were resolved."""
@@ -398,9 +399,9 @@ class QuasiPolynomial:
         tau = arb(self.ch.longest)
         if len(self.laps) < 2 or not tau * half > 1:
             return None
-        if len(self.laps) == 2 and self._laps_fail_in_floats(complex(float(line.real), float(middle)), float(half)):
-            return None
         shrink = (-line.real * tau).exp()  # |z| on the line
+        if len(self.laps) == 2:
+            return self._turn_of_two_laps(line, low, high, middle, half, shrink)
         center, variation = [], arb(0)
         for k in range(len(self.laps)):
             series, fast = self._taylor(line + acb(0, middle), half, 1.0, _MIN_TERMS, k, _ERROR)
@@ -435,6 +436,45 @@ class QuasiPolynomial:
                 return None
             ends.append((u * values[0]).arg() + ratio.arg() + 2 * turns * arb.pi())
         return ends[1] - ends[0]
+
+    def _turn_of_two_laps(self, line: Any, low: Any, high: Any, middle: Any, half: Any, shrink: Any) -> Any:
+        """Return the change of arg F = arg G + arg(1 + R/G) if |G| > |R| on the piece, where F = G + R; else None.
+
+        G is one of G_0 and z G_1, R the other: Taylor's polynomial of |G_0|^2 - |z G_1|^2 decides. A factor common to
+        G_0 and G_1 that changes over the piece does not matter, unlike for bounds of each of the two. Loops with an
+        integrator have one near s = 0.
+        """
+        from flint import acb, acb_poly, arb
+
+        if self._laps_fail_in_floats(complex(float(line.real), float(middle)), float(half)):
+            return None
+        tau, polynomials = arb(self.ch.longest), []
+        for k in range(2):
+            series, fast = self._taylor(line + acb(0, middle), half, 1.0, _MIN_TERMS, k)
+            series[0] += acb(arb(0, fast), arb(0, fast))
+            polynomials.append([c * acb(0, 1) ** i * shrink**k for i, c in enumerate(series)])  # in x, for s + j x
+
+        def change(polynomial: list[Any]) -> Any:
+            return sum((abs(c) * half**i for i, c in enumerate(polynomial[1:], 1)), arb(0))
+
+        squares = [acb_poly(p) * acb_poly([c.conjugate() for c in p]) for p in polynomials]
+        difference = [c.real for c in (squares[0] - squares[1]).coeffs()] or [arb(0)]
+        if not abs(difference[0]) > change(difference):
+            return None
+        larger = 0 if difference[0] > 0 else 1
+        center = polynomials[larger][0]
+        if not abs(center) > change(polynomials[larger]):
+            return None
+        if larger == 1:
+            self.inside.append((float(middle), complex(-polynomials[0][0] / polynomials[1][0])))
+        turn, u = -larger * tau * (high - low), center.conjugate().mid()
+        for w, sign in ((low, -1), (high, 1)):
+            s = line + acb(0, w)
+            values = [self._value(s, 0), self._value(s, 1)]
+            z = (-s * tau).exp()
+            ratio = z * values[1] / values[0] if larger == 0 else values[0] / (z * values[1])
+            turn += sign * ((u * values[larger]).arg() + (1 + ratio).arg())
+        return turn
 
     def _value(self, s: Any, lap: int = _ALL) -> Any:
         from flint import acb

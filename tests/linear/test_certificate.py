@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecc.linear import DelaySystem, SampledSystem, certify, stability_limit
+from ecc.linear.argument_principle import count_right
 from ecc.linear.quasipolynomial import QuasiPolynomial
 
 
@@ -195,6 +196,19 @@ def test_a_single_root_close_to_the_boundary_costs_few_pieces(distance, side, sa
     counted, halved = count_and_pieces(system, search=False)
     assert counted == unstable
     assert halved > pieces - 2 * log10(distance)
+
+
+@pytest.mark.parametrize("gain", [0.5, 4.5, 5.5, 20.0])
+@pytest.mark.parametrize("longest", [30.0, 300.0, 1e4])
+def test_a_factor_common_to_two_laps_costs_few_pieces(gain, longest):
+    """s^2 + (s + 1e-9)(exp(-0.1 s) + exp(-s longest)) gain: both laps almost vanish at s = 0."""
+    law = [[0.0, 0.0], [-1e-9 * gain, -gain]]
+    system = DelaySystem([[[0.0, 1.0], [0.0, 0.0]], law, law], [0.0, 0.1, longest])
+    number, pieces = count_and_pieces(system)
+    assert pieces < 150
+    assert (number == 0) is (gain < 5.0)
+    if longest < 1e4:
+        assert number == count_right(system.characteristic_matrix, 0.0).number
 
 
 @pytest.mark.parametrize("seed", range(10))
