@@ -339,14 +339,14 @@ class Scan:
 
     def _hidden(self, stable: list[float]) -> list[float]:
         """Return unstable gains between stable ones, at which the dominant root is closest to the boundary."""
-        from scipy.optimize import minimize_scalar
-
         stable = [g for g in stable if self._listed(g)]
         values = [self.measure(g)[0] for g in stable]
         out = []
         for i in range(1, len(stable) - 1):
             level = _LEVEL * abs(values[i])  # rounding alone would make peaks of a constant root
             if values[i] >= max(values[i - 1], values[i + 1]) > min(values[i - 1 : i + 2]) + level:
+                from scipy.optimize import minimize_scalar
+
                 ends = np.log(stable[i - 1]), np.log(stable[i + 1])
                 best = minimize_scalar(
                     lambda x: -self.measure(float(np.exp(x)))[0], bounds=ends, method="bounded", options={"maxiter": 20}
@@ -421,7 +421,6 @@ class Scan:
 
     def _newton(self, low: float, high: float, omega: float, real: bool) -> tuple[float, float]:
         """Return the gain and frequency of a simple crossing, or nan; a real root crosses at its fixed frequency."""
-        from scipy.optimize import brentq
 
         def value(gain: float, w: float) -> complex:
             return complex(self.family(gain).characteristic_matrix.determinant(np.array([1j * w]))[0])
@@ -429,6 +428,8 @@ class Scan:
         if real:
             if np.sign(value(low, omega).real) == np.sign(value(high, omega).real):
                 return nan, omega
+            from scipy.optimize import brentq
+
             return float(brentq(lambda g: value(g, omega).real, low, high, xtol=1e-14 * high, rtol=1e-14)), omega
         gain = 0.5 * (low + high)
         for _ in range(20):

@@ -34,6 +34,7 @@ class MarkedLoop:
         self.once = once
         self.queues = queues_of(deployed, network)
         self.kinds = kinds_of(deployed, network)
+        self.takes_feedback = [takes_feedback(kind.protocol, kind.states) for kind in self.kinds]
         unresponsive = loads_of(deployed, network)
         self.traffic: list[FlowKind] = [*self.kinds, *unresponsive]
         self.loads = np.zeros(network.n_links)
@@ -249,7 +250,7 @@ class MarkedLoop:
         """Return the arguments of the laws of a kind of flow."""
         kind = self.kinds[g]
         values = {name: z[self.at["host", g, name]] for name in ("w", *kind.states)}
-        feedback = self._feedback(kind, z, delays) if takes_feedback(kind.protocol, kind.states) else 0.0
+        feedback = self._feedback(kind, z, delays) if self.takes_feedback[g] else 0.0
         return {
             **values,
             "w_rtt": delayed(values["w"], delays[0]),

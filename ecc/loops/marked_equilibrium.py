@@ -219,12 +219,15 @@ def _settle(loop: MarkedLoop) -> NDArray[np.float64]:
     def change(new: NDArray[np.float64], z: NDArray[np.float64]) -> float:
         return float(np.max(np.abs(new - z) / np.maximum(np.abs(z), 0.01 * size)))
 
-    def converged(z: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Return the limit of Newton's method from z; None if it does not converge."""
+    def newton_step(z: NDArray[np.float64]) -> NDArray[np.float64]:
+        G = moving(z)
+        return _step(z, G, slopes(z, G), 1e12, low, high)
+
+    def converged(z: NDArray[np.float64], first: NDArray[np.float64] | None = None) -> NDArray[np.float64] | None:
+        """Return the limit of Newton's method from z, of which the first step may be known; None without a limit."""
         last = np.inf
-        for _ in range(_NEWTON):
-            G = moving(z)
-            new = _step(z, G, slopes(z, G), 1e12, low, high)
+        for k in range(_NEWTON):
+            new = first if first is not None and k == 0 else newton_step(z)
             moved, z = change(new, z), new
             if max(moved, last) < ROUNDING:
                 off = np.where(z <= low, moving(z), np.where(z >= high, -moving(z), 0.0))  # back from a limit
@@ -258,10 +261,10 @@ def _settle(loop: MarkedLoop) -> NDArray[np.float64]:
     family = (*loop.names, loop.once)
     if family in known:
         z = np.clip(known[family], low, high)
-        G = moving(z)
+        first = newton_step(z)
         # Newton's method would add rounding errors to the same equilibrium: models would not be affine in the gain.
-        same = change(_step(z, G, slopes(z, G), 1e12, low, high), z) < _SAME
-        if (candidate := z if same else converged(z)) is not None and accepted(candidate):
+        same = change(first, z) < _SAME
+        if (candidate := z if same else converged(z, first)) is not None and accepted(candidate):
             known[family] = candidate
             return candidate
         if (candidate := followed(z, range(1, _NEAR_STEPS))[0]) is not None:
