@@ -1,7 +1,8 @@
-"""Safe knobs of CoDel, COBALT, FQ-CoDel and DualPI2: computed and in packet runs (docs/access_link.md).
+"""Safe knobs of CoDel, COBALT, FQ-CoDel and DualPI2: computed and in packet runs (docs/access_link.md); GSP.
 
     python benchmarks/access_link_knobs.py codel
     python benchmarks/access_link_knobs.py dualpi2
+    python benchmarks/access_link_knobs.py gsp
 
 `codel`, with four CUBIC downloads, prints "computed / packets" for each setting and RTT: the 99th percentile of the
 delay, and the used share of the link. FQ-CoDel: computed for the queue of one download, and the sum of all queues in
@@ -9,6 +10,9 @@ packets.
 
 `dualpi2` prints gain margins of the linear model for NewReno, delays and utilization of packet runs, and the share of
 two Prague downloads next to two of CUBIC.
+
+`gsp` prints the used share of the link, median and 99th percentile of the delay, and the share of lost packets for 5,
+20 and 100 CUBIC downloads with an RTT of 100 ms and start times within 2 s (docs/queue_disciplines.md).
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import numpy as np
 
 import ecc
 from ecc.models import CUBIC, ConstantRate, NewReno, Prague
-from ecc.queues import COBALT, CoDel, DualPI2, FQCoDel
+from ecc.queues import COBALT, GSP, PIE, CoDel, DropTail, DualPI2, FQCoDel
 
 RATE, DOWNLOADS = 50e6, 4
 SETTINGS = (  # discipline, target and interval [s], share of a stream that does not respond
@@ -116,5 +120,29 @@ def dualpi2() -> None:
             print(f"coupling {coupling:g}, RTT {1e3 * rtt:g} ms: Prague {share:.0f} %", flush=True)
 
 
+def gsp() -> None:
+    """Print the rows of GSP and, for comparison, of drop-tail, CoDel and PIE."""
+    settings = (
+        ("DropTail, buffer 20 ms", DropTail(), 0.02),
+        ("DropTail, buffer 200 ms", DropTail(), 0.2),
+        ("GSP, basic", GSP(adaptive=False), 0.2),
+        ("GSP", GSP(), 0.2),
+        ("CoDel", CoDel(packet_size=1500), 0.2),
+        ("PIE", PIE(packet_size=1500), 0.2),
+    )
+    for n in (5, 20, 100):
+        starts = [2.0 * k / n for k in range(n)]
+        for name, discipline, buffer in settings:
+            size = int(RATE / 8.0 * buffer)
+            network = ecc.Network.dumbbell(RATE, rtts=[0.1] * n, packet_size=1500, buffer=size, starts=starts)
+            loop = {"flows": CUBIC(transport="sack"), "links": discipline}
+            run = ecc.packet.simulate(ecc.Scenario(network, loop, 60.0), sample=0.02)
+            late = run.queue["time"].values > 20.0
+            median, high = np.percentile(8e3 * run.queue.values[late, 0] / RATE, [50, 99])
+            used = 100.0 * float(run.goodput.values[late].sum(axis=1).mean()) / RATE
+            lost = 100.0 * float(run.drops.values[late].sum()) / (RATE / 12e3 * 40.0)
+            print(f"{n} downloads, {name}: {used:.1f} %, {median:.1f} / {high:.1f} ms, {lost:.2f} %", flush=True)
+
+
 if __name__ == "__main__":
-    {"codel": codel, "dualpi2": dualpi2}[sys.argv[1]]()
+    {"codel": codel, "dualpi2": dualpi2, "gsp": gsp}[sys.argv[1]]()

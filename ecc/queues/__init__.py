@@ -13,6 +13,7 @@ from ecc.queues.discipline import QueueDiscipline
 from ecc.queues.drop_tail import DropTail
 from ecc.queues.dual_pi2 import DualPI2
 from ecc.queues.fq_codel import FQCoDel
+from ecc.queues.gsp import GSP
 from ecc.queues.pi import PI
 from ecc.queues.pi2 import PI2
 from ecc.queues.pie import PIE
@@ -29,6 +30,7 @@ __all__ = [
     "CAKE",
     "COBALT",
     "DRR",
+    "GSP",
     "PI",
     "PI2",
     "PIE",
@@ -74,6 +76,7 @@ def all_disciplines() -> dict[str, type[Protocol]]:
         PI2,
         CoDel,
         COBALT,
+        GSP,
         FQCoDel,
         CAKE,
         DualPI2,

@@ -136,7 +136,19 @@ CONSTANTS = {
 }
 """Constants that have to be scaled with all other sizes, rates and times for results to be the same."""
 
-NO_FLUID = ("C4", "CAKE", "COBALT", "ConstantRate", "ExpressPass", "GCC", "SCReAM", "SPERC", "Trimming", "Vivace")
+NO_FLUID = (
+    "C4",
+    "CAKE",
+    "COBALT",
+    "ConstantRate",
+    "ExpressPass",
+    "GCC",
+    "GSP",
+    "SCReAM",
+    "SPERC",
+    "Trimming",
+    "Vivace",
+)
 """Protocols and disciplines that have packets only."""
 
 ROUNDED = "gaps between packets are rounded to whole picoseconds, and the loop amplifies the difference"

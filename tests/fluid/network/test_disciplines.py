@@ -22,6 +22,7 @@ from ecc.scenario import Scenario
 
 PACKETS_ONLY = {
     "COBALT": "BLUE counts single packets",
+    "GSP": "it chooses a single packet",
     "CAKE": "its shaper, turns and ACK filter act on single packets",
 }
 """Disciplines without a fluid, and the reasons that they declare."""
