@@ -1,8 +1,9 @@
-"""Safe knobs of CoDel, COBALT, FQ-CoDel and DualPI2: computed and in packet runs (docs/access_link.md); GSP.
+"""Safe knobs of CoDel, COBALT, FQ-CoDel and DualPI2: computed and in packet runs (docs/access_link.md).
 
     python benchmarks/access_link_knobs.py codel
     python benchmarks/access_link_knobs.py dualpi2
     python benchmarks/access_link_knobs.py gsp
+    python benchmarks/access_link_knobs.py rem
 
 `codel`, with four CUBIC downloads, prints "computed / packets" for each setting and RTT: the 99th percentile of the
 delay, and the used share of the link. FQ-CoDel: computed for the queue of one download, and the sum of all queues in
@@ -13,6 +14,8 @@ two Prague downloads next to two of CUBIC.
 
 `gsp` prints the used share of the link, median and 99th percentile of the delay, and the share of lost packets for 5,
 20 and 100 CUBIC downloads with an RTT of 100 ms and start times within 2 s (docs/queue_disciplines.md).
+
+`rem` prints the used share of the link and the median delay over REM with its defaults (docs/queue_disciplines.md).
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import numpy as np
 
 import ecc
 from ecc.models import CUBIC, ConstantRate, NewReno, Prague
-from ecc.queues import COBALT, GSP, PIE, CoDel, DropTail, DualPI2, FQCoDel
+from ecc.queues import COBALT, GSP, PIE, REM, CoDel, DropTail, DualPI2, FQCoDel
 
 RATE, DOWNLOADS = 50e6, 4
 SETTINGS = (  # discipline, target and interval [s], share of a stream that does not respond
@@ -144,5 +147,23 @@ def gsp() -> None:
             print(f"{n} downloads, {name}: {used:.1f} %, {median:.1f} / {high:.1f} ms, {lost:.2f} %", flush=True)
 
 
+def rem() -> None:
+    """Print a row for each link and RTT over REM."""
+    discipline = REM(packet_size=1500)
+    for rate in (1e6, 5e6, 20e6, 50e6, 200e6):
+        for rtt in (0.02, 0.1):
+            cells = []
+            for n in (4, 20):
+                size = max(int(0.3 * rate / 8.0), 60_000)
+                network = ecc.Network.dumbbell(rate, rtts=[rtt] * n, packet_size=1500, buffer=size)
+                loop = {"flows": CUBIC(transport="sack"), "links": discipline}
+                run = ecc.packet.simulate(ecc.Scenario(network, loop, 40.0, seed=1), sample=0.02)
+                late = run.queue["time"].values > 20.0
+                used = 100.0 * float(run.goodput.values[late].sum(axis=1).mean()) / rate
+                cells.append(f"{used:.0f} %, {8e3 * np.median(run.queue.values[late, 0]) / rate:.1f} ms")
+            ratio = 8.0 * discipline.reference * discipline.packet_size / (rate * rtt)
+            print(f"{rate / 1e6:g} Mb/s, {1e3 * rtt:g} ms | {ratio:.2g} | {' | '.join(cells)}", flush=True)
+
+
 if __name__ == "__main__":
-    {"codel": codel, "dualpi2": dualpi2, "gsp": gsp}[sys.argv[1]]()
+    {"codel": codel, "dualpi2": dualpi2, "gsp": gsp, "rem": rem}[sys.argv[1]]()

@@ -30,7 +30,7 @@ from ecc.models.shared.equilibria import check_assignment
 from ecc.network.generated import generated_network
 from ecc.network.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
 from ecc.network.network import Flow, Network, from_table, tables_in, to_table
-from ecc.queues import Trimming, all_disciplines
+from ecc.queues import QueueDiscipline, Trimming, all_disciplines
 from ecc.traffic.workload import KINDS, Tmix, Workload
 
 __all__ = [
@@ -720,11 +720,38 @@ def notes_on_parameters(scenario: Scenario) -> tuple[str, ...]:
     for flow, protocol in zip(flows, [*deployment.flows, *deployment.templates], strict=True):
         if type(protocol).network_notes is not Protocol.network_notes:
             of_protocol.setdefault(protocol, []).append(flow)
-    return tuple(
+    of_flows = (
         f"{type(protocol).__name__}: {note}"
         for protocol, its in of_protocol.items()
         for note in protocol.network_notes(network.with_flows(its))
     )
+    return (*of_flows, *_notes_on_links(scenario))
+
+
+def _notes_on_links(scenario: Scenario) -> Iterator[str]:
+    """Yield the notes of disciplines on parameters that do not fit their links, each once, with its first link."""
+    noting = [
+        (link, router)
+        for link, routers in enumerate(scenario.deployment.links)
+        for router in routers
+        if isinstance(router, QueueDiscipline) and type(router).link_notes is not QueueDiscipline.link_notes
+    ]
+    if not noting:
+        return
+    flows = [*scenario.network.flows, *(scenario.workload.templates if scenario.workload else [])]
+    crossing: dict[int, list[float]] = {}
+    for flow, rtt in zip(flows, scenario.network.with_flows(flows).rtts, strict=True):
+        for link in {link for route in flow.routes for link in route}:
+            crossing.setdefault(link, []).append(float(rtt))
+    links: dict[str, list[int]] = {}
+    for link, router in noting:
+        for note in (
+            router.link_notes(float(scenario.network.capacities[link]), crossing[link]) if link in crossing else ()
+        ):
+            links.setdefault(f"{type(router).__name__}: {note}", []).append(link)
+    for note, places in links.items():
+        more = f" and {others_text(len(places) - 1)}" if places[1:] else ""
+        yield f"{note} (link {places[0]}{more})"
 
 
 def notes_on_queues(scenario: Scenario) -> tuple[str, ...]:

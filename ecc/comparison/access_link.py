@@ -34,7 +34,7 @@ from ecc.network.demands import ACK_SIZE
 from ecc.network.impairments import Aggregation
 from ecc.network.network import Link, Network
 from ecc.packet.simulation import simulate
-from ecc.queues import CAKE, PIE, CoDel, DropTail, DualPI2, FQCoDel
+from ecc.queues import CAKE, PIE, CoDel, DropTail, DualPI2, FQCoDel, Policer, QueueDiscipline
 from ecc.results.frames import FRAME_FIELDS, frames
 from ecc.results.metrics import evaluated, jain_index
 from ecc.results.trajectory import Trajectory
@@ -208,7 +208,7 @@ class AccessLink:
         return "; ".join(parts)
 
     def notes(self, disciplines: Mapping[str, Protocol]) -> list[str]:
-        """Return a sentence for each overload: constant rates above the link's, and shapers above the link's rate."""
+        """Return a sentence for each overload by constant rates, and notes on parameters that do not fit the link."""
         rate = float(self.rate)
         notes = []
         directions = [("the mix", self.parts, "link", rate, "downloads")]
@@ -223,12 +223,8 @@ class AccessLink:
                     f" {limit / 1e6:.3g} Mb/s: the {transfers} get what an overload leaves."
                 )
         for name, discipline in disciplines.items():
-            shaped = getattr(discipline, "rate", None)
-            if isinstance(discipline, CAKE) and shaped is not None and float(shaped) > rate:
-                notes.append(
-                    f"The rate of {name}, {float(shaped) / 1e6:.4g} Mb/s, exceeds the link's {rate / 1e6:.4g} Mb/s:"
-                    " the shaper has no effect."
-                )
+            if isinstance(discipline, QueueDiscipline):
+                notes += [f"{name}: {note}." for note in discipline.link_notes(rate, self.rtts)]
         return notes
 
     @property
@@ -296,7 +292,7 @@ class AccessLink:
 
     def at_uplink(self, discipline: Protocol) -> Protocol:
         """Return the discipline of the uplink: the same, with the rate of a shaper in proportion to the uplink's."""
-        if not isinstance(discipline, CAKE) or discipline.rate is None:
+        if not isinstance(discipline, (CAKE, Policer)) or discipline.rate is None:
             return discipline
         return replace(discipline, rate=float(discipline.rate) * float(self.up_rate) / float(self.rate))
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ecc._support.arguments import shown
+from ecc._support.display import quantity_text
 from ecc._support.quantity import RATE, SIZE, TIME, Quantity, as_rate
 from ecc.contract.env import Hook
 from ecc.contract.forms import Queues
@@ -168,6 +169,13 @@ class CAKE(QueueDiscipline):
             object.__setattr__(self, name, whole_numbers((getattr(self, name),), name, low, high)[0])
         if self.n_queues % WAYS:
             raise ValueError(f"n_queues must be a multiple of {WAYS}, got {self.n_queues}")
+
+    def link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
+        """Note a shaper that is faster than the link."""
+        if self.rate is None or float(self.rate) <= capacity:
+            return ()
+        rates = (quantity_text(float(rate), "bit/s") for rate in (self.rate, capacity))
+        return ("the rate of the shaper, {}, exceeds the capacity, {}: it has no effect".format(*rates),)
 
     @property
     def gives(self) -> frozenset[str]:

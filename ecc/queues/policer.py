@@ -17,15 +17,17 @@ B + r T bytes or fewer pass, plus those of one step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ecc._support.display import quantity_text
 from ecc._support.quantity import RATE, SIZE, QuantityField, SizeField, as_rate, as_size, default
 from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.states import State
 from ecc.queues.discipline import QueueDiscipline, congested
 
+SMALL_SHARE = 0.1  # share of the capacity below which a rate is noted
 ROUNDING = 1e-6  # bytes: a level this much below a packet size is a rounding error; the packet passes
 
 
@@ -80,6 +82,14 @@ class Policer(QueueDiscipline):
         super().__post_init__()
         object.__setattr__(self, "rate", as_rate(self.rate, "rate"))
         object.__setattr__(self, "burst", as_size(self.burst, "burst"))
+
+    def link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
+        """Note a rate that is not below the capacity, or only a small share of it."""
+        rate, share = quantity_text(self.rate, "bit/s"), float(self.rate) / capacity
+        of = f"the capacity, {quantity_text(capacity, 'bit/s')}"
+        if share >= 1.0:
+            return (f"the rate of {rate} is not below {of}: it limits bursts only",)
+        return (f"the rate of {rate} is {100.0 * share:.2g} % of {of}",) if share < SMALL_SHARE else ()
 
     @property
     def states(self) -> Mapping[str, State]:

@@ -20,7 +20,7 @@ from ecc.comparison.access_link import (
     waits_of_packets,
 )
 from ecc.plot.access_link import access_link_figure
-from ecc.queues import CAKE, DropTail, FQCoDel
+from ecc.queues import CAKE, DropTail, FQCoDel, Policer
 
 SHORT = ["access-link", "--rate", "10 Mb/s", "--rtt", "20ms:40ms", "--mix", "cubic:2,web,call", "--duration", "2s"]
 
@@ -184,7 +184,10 @@ def test_overloads_have_notes(capsys):
     command = ["access-link", "--rate", "1 Mb/s", "--rtt", "20ms", "--mix", "cubic,call:2", "--duration", "1s"]
     assert main([*command, "--seeds", "1", "--discipline", "CAKE:rate=2Mb/s:dscp=0,46,46"]) == 0
     printed = capsys.readouterr().out
-    assert "need 1.92 Mb/s, and the link has 1 Mb/s" in printed and "2 Mb/s, exceeds the link's 1 Mb/s" in printed
+    assert (
+        "need 1.92 Mb/s, and the link has 1 Mb/s" in printed
+        and "dscp=0,46,46: the rate of the shaper, 2 Mb/s, exceeds" in printed
+    )
     assert "Values of one run" in printed
 
 
@@ -266,3 +269,10 @@ def test_the_default_disciplines_are_those_that_operators_choose_from():
     disciplines = default_disciplines(1e7)
     assert list(disciplines) == ["DropTail", "CoDel", "PIE", "FQCoDel", "DualPI2", "CAKE"]
     assert disciplines["CAKE"].rate == 9.5e6
+
+
+def test_rates_of_shapers_and_policers_are_in_proportion_at_the_uplink():
+    link = AccessLink("50 Mb/s", up="cubic", up_rate="5 Mb/s")
+    assert link.at_uplink(Policer(rate="40 Mb/s")) == Policer(rate="4 Mb/s")
+    assert link.at_uplink(CAKE(rate="48 Mb/s")) == CAKE(rate="4.8 Mb/s")
+    assert link.at_uplink(CAKE()) == CAKE()

@@ -19,6 +19,7 @@ from ecc.network.network import Network
 from ecc.packet import simulate
 from ecc.queues import (
     AVQ,
+    CAKE,
     DRR,
     PI,
     PI2,
@@ -284,3 +285,29 @@ def test_the_first_argument_of_a_discipline_is_its_own():
         TypeError, match=r"^StepMarking must have at most 1 argument without a name \(threshold\), got 2"
     ):
         StepMarking(65, True)
+
+
+@pytest.mark.parametrize(
+    ("discipline", "note"),
+    [
+        (Policer(), "the rate of 1 Mb/s is 2 % of the capacity, 50 Mb/s"),
+        (Policer(rate="5 Mb/s"), None),
+        (Policer(rate="50 Mb/s"), "the rate of 50 Mb/s is not below the capacity, 50 Mb/s: it limits bursts only"),
+        (CAKE(rate="50 Mb/s"), None),
+        (CAKE(rate="60 Mb/s"), "the rate of the shaper, 60 Mb/s, exceeds the capacity, 50 Mb/s: it has no effect"),
+        (REM(), "of 20 packets is a delay of 3.2 ms, short for RTTs of 100 ms and more"),
+        (REM(reference=188.0), None),  # 30.1 ms
+        (REM(reference=1250.0), None),
+        (REM(reference=1260.0), "of 1260 packets is a delay of 201.6 ms, longer than all RTTs, which are up to 200 ms"),
+    ],
+    ids=str,
+)
+def test_parameters_that_do_not_fit_a_link_have_a_note(discipline, note):
+    """In runs, with the links that have such a discipline; flow 0 has an RTT of 200 ms, and flow 1 of 100 ms."""
+    notes = discipline.link_notes(50e6, (0.2, 0.1))
+    assert len(notes) == (note is not None) and all(note in found for found in notes)
+    net = Network.parking_lot(["50 Mb/s"] * 2, delay="50 ms", packet_size=1000)
+    links = {k: discipline for k in range(2)}
+    run = simulate(Scenario(net, {"flows": NewReno(), "links": links}, 0.1))
+    found = [line for line in run.notes if line.startswith(type(discipline).__name__)]
+    assert found == [f"{type(discipline).__name__}: {text} (link 0 and 1 other)" for text in notes]
