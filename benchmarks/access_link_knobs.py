@@ -3,6 +3,7 @@
     python benchmarks/access_link_knobs.py codel
     python benchmarks/access_link_knobs.py dualpi2
     python benchmarks/access_link_knobs.py gsp
+    python benchmarks/access_link_knobs.py gaps
     python benchmarks/access_link_knobs.py rem
 
 `codel`, with four CUBIC downloads, prints "computed / packets" for each setting and RTT: the 99th percentile of the
@@ -14,6 +15,10 @@ two Prague downloads next to two of CUBIC.
 
 `gsp` prints the used share of the link, median and 99th percentile of the delay, and the share of lost packets for 5,
 20 and 100 CUBIC downloads with an RTT of 100 ms and start times within 2 s (docs/queue_disciplines.md).
+
+`gaps` prints, for four CUBIC downloads over CoDel with a target of 1 ms and RTTs of 200 ms, the used share of the link
+and the signals before which less than 90 % of the link were used for an RTT: for hosts that reduce their windows at
+once, over an RTT (PRR), and with pacing.
 
 `rem` prints the used share of the link and the median delay over REM with its defaults (docs/queue_disciplines.md).
 """
@@ -147,6 +152,26 @@ def gsp() -> None:
             print(f"{n} downloads, {name}: {used:.1f} %, {median:.1f} / {high:.1f} ms, {lost:.2f} %", flush=True)
 
 
+def gaps() -> None:
+    """Print the rows of CoDel with a target of 1 ms for three hosts and three intervals."""
+    hosts = {"at once": {}, "PRR": {"prr": True}, "PRR, paced": {"prr": True, "pacing": 1.25}}
+    rtt, step, begin, end = 0.2, 0.002, 100.0, 300.0
+    network = ecc.Network.dumbbell(RATE, rtts=[rtt] * DOWNLOADS, packet_size=1500, buffer="5 MB")
+    for interval in (0.02, 0.1, 0.3):
+        for name, options in hosts.items():
+            codel = CoDel(target=0.001, interval=interval, packet_size=1500)
+            loop = {"flows": CUBIC(transport="sack", **options), "links": codel}
+            run = ecc.packet.simulate(ecc.Scenario(network, loop, end), sample=step)
+            drops = run.drops.values[:, 0]
+            arrived = run.arrival.values[:, 0] * step / 8.0
+            sent = arrived - np.diff(run.queue.values[:, 0], prepend=0.0) - 1500.0 * drops
+            of_rtt = np.convolve(sent, np.ones(round(rtt / step)))[: len(sent)] / (RATE * rtt / 8.0)
+            late = run.drops["time"].values > begin
+            early = drops[late & (of_rtt < 0.9)].sum() / drops[late].sum()
+            used = sent[late].sum() / (RATE / 8.0 * (end - begin))
+            print(f"{1e3 * interval:g} ms, {name}: {100 * used:.1f} %, {100 * early:.0f} % of signals", flush=True)
+
+
 def rem() -> None:
     """Print a row for each link and RTT over REM."""
     discipline = REM(packet_size=1500)
@@ -166,4 +191,4 @@ def rem() -> None:
 
 
 if __name__ == "__main__":
-    {"codel": codel, "dualpi2": dualpi2, "gsp": gsp, "rem": rem}[sys.argv[1]]()
+    {"codel": codel, "dualpi2": dualpi2, "gsp": gsp, "gaps": gaps, "rem": rem}[sys.argv[1]]()

@@ -9,6 +9,9 @@ chosen an `interval` later, and its host responds an RTT after that (RFC 8289, s
   fall into the recovery, where a further loss has no effect.
 - Several flows, unresponsive flows, and hosts that need several reductions: the random motion of `codel_queue`,
   in which each choice hits the flow of the packet at the head of the queue.
+- Data is evenly spread over each RTT. Packets have gaps: a host that reduces its window at once sends nothing for a
+  part of an RTT, and ACKs repeat the gap in later RTTs. If the interval is shorter than an RTT, the queue between two
+  gaps is above the target for long enough, although the link is idle in the gaps.
 - FQ-CoDel and CAKE: each flow has a separate queue and its share of the capacity. It is less than the capacity of a
   packet run if other queues are empty at times.
 """
@@ -20,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ecc._support.display import quantity_text
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.kinds import Kind, kind_of_laws
 from ecc.contract.protocol import Protocol
@@ -38,6 +42,7 @@ from ecc.queues.fq_codel import FQCoDel
 __all__ = ["codel_cycle"]
 
 
+_GAPS = "gaps that reductions leave in each RTT are left out, and packets without pacing use less of the link"
 _REST = 4.0  # intervals after which COBALT has forgotten the signals of a phase
 
 
@@ -90,6 +95,10 @@ def codel_cycle(loop: Protocol | ProtocolAssignment, network: Network, time: str
     """
     queue = _queue(loop, network, time)
     discipline, C = queue.discipline, queue.capacity
+    interval, rtt = clock_of(discipline, C, queue.groups).interval, max(group.rtt for group in queue.groups)
+    if interval < rtt:
+        times = f"the interval, {quantity_text(interval, 's')}, is shorter than an RTT, {quantity_text(rtt, 's')}"
+        queue = queue._replace(notes=(*queue.notes, f"{times}: {_GAPS}"))
     if len(queue.groups) == 1 and queue.load == 0.0 and (cycle := _return_map(queue, time)) is not None:
         return LimitCycle(**{**vars(cycle), "notes": (*queue.notes, *cycle.notes)})
     motion = queue_motion(discipline, C, queue.groups, queue.load)

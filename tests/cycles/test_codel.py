@@ -106,6 +106,13 @@ def test_flows_over_cake_have_the_cycle_of_cobalt_at_their_share_of_the_shaper()
             codel_cycle(loop, two, "continuous")
 
 
+@pytest.mark.parametrize(("rtt", "is_noted"), [(0.09, False), (0.11, True)])
+def test_an_interval_shorter_than_an_rtt_has_a_note(rtt, is_noted):
+    cycle = codel_cycle(over_codel(NewReno()), ecc.Network.dumbbell("40 Mb/s", [rtt]), "continuous")
+    said = [note for note in cycle.notes if "the interval, 100 ms, is shorter than an RTT, 110 ms: gaps" in note]
+    assert bool(said) == is_noted
+
+
 @pytest.mark.slow
 def test_four_flows_over_cake_have_its_delay_and_utilization_in_packets():
     net = ecc.Network.dumbbell("50 Mb/s", [0.2] * 4, packet_size=1500)
