@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import cycle_experiments_internet as internet
+import cycle_experiments_media as media
 import cycle_experiments_probing as probing
 import numpy as np
 from cycle_experiments import EXPERIMENTS, GRANULARITY, TIMES, measured
@@ -46,7 +47,7 @@ from ecc.models import all_protocols
 from ecc.network.network import Network
 from ecc.stability import LimitCycle, limit_cycle
 
-EXPERIMENTS_OF = {**EXPERIMENTS, **internet.EXPERIMENTS, **probing.EXPERIMENTS}
+EXPERIMENTS_OF = {**EXPERIMENTS, **internet.EXPERIMENTS, **media.EXPERIMENTS, **probing.EXPERIMENTS}
 OUTPUT = Path(__file__).parents[1] / "docs" / "models_cycles.json"
 MAX_SHARE, MAX_MULTIPLIER = 3.0, 0.1  # %; modulus
 QUANTITIES = ("period", "amplitude", "multiplier")

@@ -221,13 +221,13 @@ def gcc_cycle_of_packets(hosts: GCC, network: Network, units: float) -> tuple[fl
     """
     feedback.ATO_UNITS = units
     run = ecc.packet.simulate(Scenario(network, hosts, 400.0), sample=0.01, record=["flow.x", "flow.decreases"])
-    time, queue = run.data["time"].to_numpy(), run.queue.to_numpy()[:, 0]
+    time, queue, peaks = run.data["time"].to_numpy(), run.queue.to_numpy()[:, 0], run.queue_max.to_numpy()[:, 0]
     rate, decreases = run["flow.x"].to_numpy()[:, 0], run["flow.decreases"].to_numpy()[:, 0]
     capacity = float(network.capacities[0])
     ends = np.flatnonzero((np.diff(decreases) > 0) & (rate[:-1] > capacity) & (time[:-1] > 100.0))
     if len(ends) < 2:
         return np.nan, 8e3 * float(np.ptp(queue[time > 100.0])) / capacity
-    swing = float(np.mean([np.ptp(queue[a:b]) for a, b in pairwise(ends)]))
+    swing = float(np.mean([peaks[a:b].max() - queue[a:b].min() for a, b in pairwise(ends)]))
     return float(np.diff(time[ends]).mean()), 8e3 * swing / capacity
 
 
@@ -418,25 +418,26 @@ def scream_frames() -> None:
 
 
 def scream_cycles() -> None:
-    """Print the cycle of SCReAM without marks: root of the rate loop, model, and packets from 100 to 300 s."""
+    """Print the cycle of SCReAM without marks: root of the rate loop, model, and packets from 100 to 200 s."""
     row("C [Mb/s]", "RTT [ms]", "period [s]: root", "model", "packets", "queue [ms]: model", "packets", "multiplier")
     for capacity in (1e6, 1e7):
         for rtt in (0.02, 0.05, 0.1, 0.2):
             hosts, network = SCReAM(max_rate=3.0 * capacity), Network.dumbbell(capacity, rtts=[rtt], packet_size=500)
             root = complex(hosts.rate_loop(rtt + 0.03).roots(1)[0])
             cycle = ecc.stability.limit_cycle(hosts, network)
-            scenario = Scenario(network, hosts, 300.0)
-            run = ecc.packet.simulate(scenario, sample=0.01, record=["flow.reactions"])
-            queue, reactions = run.queue.to_numpy()[10_000:, 0], run["flow.reactions"].to_numpy()[10_000:, 0]
+            step = 2000.0 / capacity  # half of the service time of a packet
+            run = ecc.packet.simulate(Scenario(network, hosts, 200.0), sample=step, record=["flow.reactions"])
+            first = round(100.0 / step)
+            queue, reactions = run.queue.to_numpy()[first:, 0], run["flow.reactions"].to_numpy()[first:, 0]
             events = np.flatnonzero(np.diff(reactions) > 0)
-            begins = events[1:][np.diff(events) > 7]
+            begins = events[1:][np.diff(events) * step > 0.075]
             swing = float(np.mean([np.ptp(queue[a:b]) for a, b in pairwise(begins)]))
             row(
                 capacity / 1e6,
                 1e3 * rtt,
                 float(2.0 * np.pi * 0.02 / abs(np.angle(root))),
                 cycle.period,
-                0.01 * float(np.diff(begins).mean()),
+                step * float(np.diff(begins).mean()),
                 16e3 * cycle.amplitude / capacity,
                 8e3 * swing / capacity,
                 float(abs(cycle.multipliers[0])),

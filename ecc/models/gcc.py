@@ -44,15 +44,18 @@ and the clock of reports.
 
 The flow sends at x. Of packets with the service time s/C that leave s/x apart, with the queueing delay w,
 
-    w <- max(w + s/C - s/x, 0),   a packet is delayed by D/2 + w (D without a queue)
+    w <- max(w + s/C - s/x, 0),   a packet is delayed by D/2 + w + s/C (D without a queue)
 
 A report leaves `report_interval` after the last one, or as soon as it is full (64 packets). It rounds arrivals as
 RFC 8888 does, to 1/1024 s. The functions of the hooks read it, and the new rate is in force D/2 later. The rounding
 matters: a packet that seems to follow its predecessor closer than it was sent joins its group.
 
 The rate is forgotten in each cycle: if the link has been busy for `window` before an over-use, R = C, and A = beta C
-whatever it was. What remains from one over-use to the next is the mean of R, with the weight 0.95, and the threshold,
-with the product of 1 - K (t_i - t_(i-1)) over the groups that change it (at fixed times of over-uses).
+whatever it was. A cycle has up to three over-uses, in successive reports, before the queue is empty. From one cycle to
+the next remain the mean of R, with the weight 0.95 at each over-use, and the threshold, with the product of
+1 - K (t_i - t_(i-1)) over the groups that change it (at fixed times of over-uses). The mean alone decays slowly. It
+decides, in the draft's form, from which rate on growth is additive. A report, and a change of A, moves it by 5 % of the
+change of R only, so that the decay of rates and queues in packet runs does not show it.
 
     a = max(s_a/(2 (0.1 + D)), a_0)        growth of A near the mean [bit/s per s]; s_a: A/30 bits in equal packets
     period ~ [(1 - beta) C + e]/a          e: excess of A over C at the over-use
@@ -102,7 +105,7 @@ ARRIVALS = 1024  # packets whose arrivals the sender keeps
 INCREASE, DECREASE, HOLD = range(3)
 STATES = ("Increase", "Decrease", "Hold")
 """Names of `FlowState.state`."""
-_SETTLING, _CYCLES = 3, 6  # over-uses before those that are examined, and the number of these
+_SETTLING, _CYCLES = 3, 12  # cycles before those that are examined, and the number of these
 _MAX_PACKETS = 500_000
 """Packets after which the search for a cycle ends: about 5 s of work."""
 
@@ -545,11 +548,16 @@ def update_loss_estimate(flow: FlowState, p: Params, env: FlowEnv) -> None:
 
 @dataclass
 class _Path:
-    """The link: capacity [bit/s], delays without a queue of data and reports [s], packet [bit]."""
+    """The link: capacity [bit/s], delay of reports [s], packet [bit]."""
 
     capacity: float
     delay: float
     packet: float
+
+    @property
+    def service(self) -> float:
+        """The service time of a packet [s]."""
+        return self.packet / self.capacity
 
 
 @dataclass
@@ -561,33 +569,37 @@ class _Packets:
     flow: Any
     sent: float = 0.0  # departure of the last packet [s]
     wait: float = 0.0  # its queueing delay [s]
+    now: float = 0.0  # time from which the rate is in force [s]
     reported: float = 0.0  # time of the last report [s]
     arriving: deque[tuple[float, float]] = field(default_factory=deque)  # departure and arrival of each [s]
     weight: float = 1.0  # derivative of the threshold with respect to that at the last over-use
-    rows: list[tuple[float, float, float]] = field(default_factory=list)  # time [s], queue [bit], rate [bit/s]
+    rows: list[tuple[float, float, float]] = field(default_factory=list)  # time [s], w [s], rate [bit/s]
 
     def send(self, until: float, count: float = np.inf) -> None:
         """Send the packets that depart up to a time, as long as fewer than `count` are unreported."""
+        service = self.path.service
         gap = self.path.packet / self.flow.x
-        while self.sent + gap <= until and len(self.arriving) < count:
-            self.sent += gap
-            self.wait = max(self.wait + self.path.packet / self.path.capacity - gap, 0.0)
-            self.arriving.append((self.sent, self.sent + self.path.delay + self.wait))
-            self.rows.append((self.sent, self.wait * self.path.capacity, self.flow.x))
+        while (at := max(self.sent + gap, self.now)) <= until and len(self.arriving) < count:
+            self.wait = max(self.wait + service - (at - self.sent), 0.0)
+            self.sent = at
+            self.arriving.append((at, at + self.path.delay + self.wait + service))
+            self.rows.append((at, self.wait, self.flow.x))
 
     def report(self) -> None:
         """Go on to the next report: when its time has come, or when it is full."""
         due = self.reported + self.p.report_interval
-        self.send(due - self.path.delay, feedback.BLOCKS)
+        self.send(due - self.path.delay - self.path.service, feedback.BLOCKS)
         is_full = len(self.arriving) >= feedback.BLOCKS
         self.reported = min(due, self.arriving[feedback.BLOCKS - 1][1]) if is_full else due
 
-    def read(self) -> bool:
-        """Let the hooks read the report; return whether it has packets."""
-        stamp, is_empty = feedback.report_stamp(self.reported), True
+    def read(self) -> None:
+        """Let the hooks read the packets of the report."""
+        stamp = feedback.report_stamp(self.reported)
+        self.flow.received = 0
         while self.arriving and self.arriving[0][1] <= self.reported:
             sent, arrival = self.arriving.popleft()
-            before, updated, is_empty = self.flow.threshold, self.flow.updated, False
+            self.flow.received += 1
+            before, updated = self.flow.threshold, self.flow.updated
             seen = feedback.reported_arrival(stamp, feedback.arrival_offset(stamp, arrival))
             note_packet(self.flow, sent, seen, self.p)
             if self.flow.threshold != before and MIN_THRESHOLD < self.flow.threshold:
@@ -595,7 +607,6 @@ class _Packets:
                 self.weight *= 1.0 - gain * min(1e3 * (self.flow.updated - updated), MAX_STEP)
             elif self.flow.threshold == MIN_THRESHOLD:
                 self.weight = 0.0
-        return not is_empty
 
 
 def over_use_cycle(protocol: Any, network: Network) -> CycleOrbit:
@@ -612,7 +623,7 @@ def over_use_cycle(protocol: Any, network: Network) -> CycleOrbit:
     LinearizationError
         Another network, an encoder of frames, or a capacity that the rate does not exceed.
     ConvergenceError
-        There are fewer than ten over-uses within 500,000 packets.
+        There are fewer than 16 cycles within 500,000 packets.
     """
     capacity, rtt, size = reported_media.of_flow_alone(protocol, network)
     if not protocol.beta * capacity > protocol.min_rate or not protocol.max_rate > capacity:
@@ -620,67 +631,77 @@ def over_use_cycle(protocol: Any, network: Network) -> CycleOrbit:
             f"the rate does not pass the capacity of {capacity:g} bit/s between min_rate = {protocol.min_rate:g} and "
             f"max_rate = {protocol.max_rate:g}"
         )
-    path = _Path(capacity, 0.5 * rtt, 8.0 * size)
-    packets = _Packets(path, protocol.namespace(), _started(protocol, path))
-    ends, weights = _over_uses(packets)
-    return _orbit(packets, ends, weights)
+    packets = _started(protocol, _Path(capacity, 0.5 * rtt, 8.0 * size))
+    return _orbit(packets, *_over_uses(packets))
 
 
-def _started(protocol: Any, path: _Path) -> Any:
-    """Return the state of a flow that has just reduced its rate."""
+def _started(protocol: Any, path: _Path) -> _Packets:
+    """Return a flow that has sent its first packet, at the minimum rate; reports begin as it arrives."""
     flow = reported_media.initial_flow(FlowState)
-    flow.x = flow.estimate = flow.loss_estimate = protocol.beta * path.capacity
-    flow.mean, flow.size = path.capacity, path.packet / 8.0
-    return flow
+    flow.x = flow.estimate = flow.loss_estimate = protocol.min_rate
+    flow.size = path.packet / 8.0
+    arrival = path.delay + path.service
+    return _Packets(path, protocol.namespace(), flow, reported=arrival, arriving=deque([(0.0, arrival)]))
 
 
-def _over_uses(packets: _Packets) -> tuple[list[float], list[float]]:
-    """Run up to the last over-use that is examined; return times, and the weights of the threshold since the last."""
-    flow, p, delay = packets.flow, packets.p, packets.path.delay
-    ends, weights = list[float](), list[float]()
+def _over_uses(packets: _Packets) -> tuple[list[float], list[float], list[int]]:
+    """Run up to the last cycle that is examined.
+
+    Return the times of the first over-uses of cycles, the weights of the threshold since the last of them, and the
+    numbers of all over-uses until then.
+    """
+    flow, p, path = packets.flow, packets.p, packets.path
+    ends, weights, counts = list[float](), list[float](), list[int]()
     while len(ends) <= _SETTLING + _CYCLES:
         packets.report()
-        now = packets.reported + delay
+        now = packets.reported + path.delay
         packets.send(now)
+        packets.now = now
         if len(packets.rows) > _MAX_PACKETS:
-            raise ConvergenceError(f"GCC signals {len(ends)} over-uses within {_MAX_PACKETS:,} packets, {now:.0f} s")
+            raise ConvergenceError(f"GCC has {len(ends)} over-uses within {_MAX_PACKETS:,} packets, {now:.0f} s")
         if p.form == DRAFT:
             flow.usage = 0
-        if not packets.read():
+        packets.read()
+        if flow.received == 0:
             continue
         flow.received_rate = received_rate(flow, p)
         before, since = flow.decreases, flow.estimate
-        env: Any = SimpleNamespace(now=now, rtt=2.0 * delay + packets.wait)
+        env: Any = SimpleNamespace(now=now, rtt=2.0 * path.delay + packets.wait + path.service)
         update_estimate(flow, p, env)
-        flow.x = flow.estimate
-        if flow.decreases > before and since > packets.path.capacity:
+        update_loss_estimate(flow, p, env)
+        flow.x = min(flow.estimate, flow.loss_estimate)
+        if flow.decreases > before and since > path.capacity:
             ends.append(now)
             weights.append(packets.weight)
+            counts.append(flow.decreases)
             packets.weight = 1.0
-    return ends, weights
+    return ends, weights, counts
 
 
-def _orbit(packets: _Packets, ends: list[float], weights: list[float]) -> CycleOrbit:
+def _orbit(packets: _Packets, ends: list[float], weights: list[float], counts: list[int]) -> CycleOrbit:
     """Return the mean of the last cycles, and the last one as the orbit."""
-    time, queue, rate = (np.array(column) for column in zip(*packets.rows, strict=True))
+    time, wait, rate = (np.array(column) for column in zip(*packets.rows, strict=True))
+    size, path = packets.path.packet / 8.0, packets.path
+    queue = reported_media.queue_of_packets(wait * path.capacity / 8.0, size)
     lengths = np.diff(ends[_SETTLING:])
     spans = [(time >= a) & (time < b) for a, b in zip(ends[_SETTLING:], ends[_SETTLING + 1 :], strict=False)]
-    swings = [0.5 * float(np.ptp(queue[span])) / 8.0 for span in spans]
+    swings = [0.5 * float(np.ptp(queue[span])) for span in spans]
     examined = (time >= ends[_SETTLING]) & (time < ends[-1])
     last: NDArray[np.bool_] = spans[-1]
+    over_uses = (counts[-1] - counts[_SETTLING]) / len(lengths)
     multipliers = (
-        1.0 - MEAN_WEIGHT,
+        (1.0 - MEAN_WEIGHT) ** over_uses,
         float(np.abs(np.prod(weights[_SETTLING + 1 :])) ** (1.0 / len(lengths))),
         0.0,
     )
     return CycleOrbit(
         float(lengths.mean()),
-        float(np.trapezoid(queue[examined], time[examined]) / np.ptp(time[examined])) / 8.0,
+        size * float((wait[examined] + path.service).sum() / lengths.sum()),  # Little's law
         float(np.mean(swings)),
         multipliers,
-        time[last] - time[last][0],
-        queue[last] / 8.0,
-        rate[last][None],
+        np.repeat(time[last] - time[last][0], 2),
+        queue[last].ravel(),
+        np.repeat(rate[last], 2)[None],
         f"packets at even distances with the reports of RFC 8888, mean of {len(lengths)} cycles",
         (
             "multipliers are those of the threshold and of the mean of received rates, at fixed times of over-uses",

@@ -741,7 +741,7 @@ class _Link:
     p: Any
     flow: Any
     capacity: float  # [bit/s]
-    rtt: float  # without the queue [s]
+    rtt: float  # with the service time of a packet, without the queue [s]
     pieces: list[tuple[float, float, float, float]]  # begin [s], queue [bit], data sent [bit], rate [bit/s]
     reports: int = 0
     taken: float = 0.0  # data acknowledged [bit]
@@ -800,7 +800,7 @@ def delay_cycle(protocol: Any, network: Network) -> CycleOrbit:
             f"the capacity of {capacity:g} bit/s is not between min_rate = {protocol.min_rate:g} and "
             f"max_rate = {protocol.max_rate:g}"
         )
-    link = _started(protocol, capacity, rtt, size)
+    link = _started(protocol, capacity, rtt + 8.0 * size / capacity, size)
     begins, rows = _cycles(link, _SETTLING)
     changed = deepcopy(link)
     changed.flow.window *= 1.0 + _PERTURBATION
@@ -816,16 +816,17 @@ def delay_cycle(protocol: Any, network: Network) -> CycleOrbit:
     effects = np.array([_PERTURBATION, *effects])
     seen = max(int(np.flatnonzero(effects > _FLOOR)[-1]), 1)
     multiplier = float((effects[seen] / effects[0]) ** (1.0 / seen))
-    swings = [0.5 * np.ptp(queue[(time >= a) & (time < b)]) for a, b in zip(begins, begins[1:], strict=False)]
+    packets = reported_media.queue_of_packets(queue / 8.0, size)
+    swings = [0.5 * np.ptp(packets[(time >= a) & (time < b)]) for a, b in zip(begins, begins[1:], strict=False)]
     last = (time >= begins[-2]) & (time < begins[-1])
     return CycleOrbit(
         float(lengths.mean()),
-        float(queue.mean()) / 8.0,
-        float(np.mean(swings)) / 8.0,
+        float(queue.mean()) / 8.0 + size,
+        float(np.mean(swings)),
         (multiplier,),
-        time[last] - time[last][0],
-        queue[last] / 8.0,
-        rate[last][None],
+        np.repeat(time[last] - time[last][0], 2),
+        packets[last].ravel(),
+        np.repeat(rate[last], 2)[None],
         f"a fluid on a link with the clock of reports, mean of {len(lengths)} cycles",
         (f"the multiplier is the mean decay of a change of the window by {_PERTURBATION:g}, per cycle",),
     )

@@ -290,26 +290,30 @@ def test_an_encoder_moves_the_limit_to_longer_rtts() -> None:
 # ---- the cycle without marks ---------------------------------------------------------------------------------------
 
 
-def cycle_of_packets(hosts: SCReAM, network: Network) -> tuple[float, float, float]:
-    """Mean period [s], and half of the range of the queue and its mean [bytes], from 50 to 200 s."""
-    run = ecc.packet.simulate(Scenario(network, hosts, 200.0), sample=0.01, record=["flow.reactions"])
-    queue, reactions = run.queue.to_numpy()[5000:, 0], run["flow.reactions"].to_numpy()[5000:, 0]
-    events = np.flatnonzero(np.diff(reactions) > 0)
-    begins = events[1:][np.diff(events) > 7]  # reports are 2 samples apart, and reductions 4
-    swings = [0.5 * float(np.ptp(queue[a:b])) for a, b in zip(begins, begins[1:], strict=False)]
-    return 0.01 * float(np.diff(begins).mean()), float(np.mean(swings)), float(queue.mean())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("capacity", "rtt"), [(1e7, 0.02), (1e7, 0.1), (1e6, 0.05), (1e6, 0.2)])
-def test_packets_have_the_cycle_of_the_model(capacity: float, rtt: float) -> None:
-    """Queues of packets include the one in service, 500 bytes, which the fluid does not have."""
+@pytest.mark.parametrize(
+    ("capacity", "rtt", "duration"),
+    [
+        (C, 0.1, 90.0),
+        *(
+            pytest.param(*case, 200.0, marks=pytest.mark.slow)
+            for case in ((1e7, 0.02), (1e7, 0.1), (C, 0.05), (C, 0.2))
+        ),
+    ],
+)
+def test_packets_have_the_cycle_of_the_model(capacity: float, rtt: float, duration: float) -> None:
+    """Queues have whole packets of 500 bytes, so that a range is exact to a packet on each side."""
     network = Network.dumbbell(capacity, rtts=[rtt], packet_size=500)
     hosts = SCReAM(max_rate=3.0 * capacity)
     cycle = ecc.stability.limit_cycle(hosts, network)
-    period, amplitude, mean = cycle_of_packets(hosts, network)
-    assert period == pytest.approx(cycle.period, rel=0.05) and cycle.stable is True
-    assert abs(amplitude - cycle.amplitude) < 500.0 and abs(mean - cycle.mean) < 1000.0
+    step = 2000.0 / capacity  # half of the service time of a packet
+    run = ecc.packet.simulate(Scenario(network, hosts, duration), sample=step, record=["flow.reactions"])
+    first = round(0.5 * duration / step)
+    queue, reactions = run.queue.to_numpy()[first:, 0], run["flow.reactions"].to_numpy()[first:, 0]
+    events = np.flatnonzero(np.diff(reactions) > 0)
+    begins = events[1:][np.diff(events) * step > 0.075]  # reports are 20 ms apart, and reductions 40
+    swing = np.mean([0.5 * float(np.ptp(queue[a:b])) for a, b in zip(begins, begins[1:], strict=False)])
+    assert step * float(np.diff(begins).mean()) == pytest.approx(cycle.period, rel=0.02) and cycle.stable is True
+    assert abs(swing - cycle.amplitude) <= 500.0 and queue.mean() == pytest.approx(cycle.mean, rel=0.05)
 
 
 def test_the_cycle_is_that_of_the_rate_loop() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ecc.contract.env import FlowEnv, Params
 from ecc.errors import LinearizationError
 from ecc.models.shared import encoder, feedback
 from ecc.network.network import Network
 
-__all__ = ["flow_on_receive", "flow_on_report", "initial_flow", "of_flow_alone"]
+__all__ = ["flow_on_receive", "flow_on_report", "initial_flow", "of_flow_alone", "queue_of_packets"]
 
 
 def flow_on_receive(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
@@ -47,3 +50,20 @@ def of_flow_alone(protocol: encoder.EncodedMedia, network: Network) -> tuple[flo
             f"the cycle of {name} is that of evenly spaced packets, got frames = {protocol.frames:g}"
         )
     return float(network.capacities[0]), float(network.rtts[0]), float(network.flows[0].mean_packet)
+
+
+def queue_of_packets(backlog: NDArray[np.float64], packet: float) -> NDArray[np.float64]:
+    """Return the data in a queue before and after the arrival of a packet, as an array of two columns.
+
+    A queue counts the packet in service until its end, so that it has whole packets. Its range over a cycle exceeds
+    that of the backlog by up to two packets.
+
+    Parameters
+    ----------
+    backlog : ndarray, shape (n,)
+        Data not yet sent when the packet arrives, in the unit of `packet`.
+    packet : float
+        Size of packets.
+    """
+    before = packet * np.ceil(backlog / packet - 1e-9)
+    return np.column_stack([before, before + packet])
