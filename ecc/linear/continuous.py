@@ -367,7 +367,7 @@ class DelaySystem(ClosedLoop):
         is_multiple = max(Counter(self._removable).values()) > 1
         check_line(line, effort)
         return certificate_without(
-            lambda at: certify_blocks(blocks, at, effort, is_multiple),
+            lambda at, share, expand: certify_blocks(blocks, at, share * effort, expand or is_multiple),
             self._removable,
             line,
             self.characteristic_matrix.resolution,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -22,6 +23,9 @@ __all__ = ["certificate_without", "removable_of", "roots_without"]
 
 _DISTANCES = (1e-1, 1e-3, 1e-6, 1e-9, 1e-13)  # distances of both lines from removable roots, in units of the system
 _NEAR = 2e-3  # distance of a line from removable roots, in units of the system, at which it needs no companions
+_ATTEMPTS = ((1.0 / 16, False), (1.0 / 16, True), (1.0, False))
+"""Shares of the effort, and whether to expand the determinant, for lines at all distances: with a large gain, thousands
+of roots lie between lines far apart, but few between close ones."""
 _SLACK = 1e-2  # in units of the system: how far roots of a cluster may lie from their exact place
 
 
@@ -66,7 +70,7 @@ def roots_without(roots: Complex, removable: Sequence[float], unit: float) -> Co
 
 
 def certificate_without(
-    certify: Callable[[float], Certificate],
+    certify: Callable[[float, float, bool], Certificate],
     removable: Sequence[float],
     line: float,
     unit: float,
@@ -77,7 +81,8 @@ def certificate_without(
     Parameters
     ----------
     certify : callable
-        Proof of the number of all roots right of a line, by the line.
+        Proof of the number of all roots right of a line, by the line, the allowed share of the effort, and whether to
+        expand the determinant first.
     removable : sequence of float
         Removable roots, 1/s.
     line : float
@@ -96,11 +101,11 @@ def certificate_without(
         return replace(proof, stable=stable, at_least=lower, at_most=upper)
 
     if all(abs(root - line) > _NEAR * unit for root in removable):
-        return without(certify(line), line)
-    for distance in _DISTANCES if max(Counter(removable).values()) > 1 else _DISTANCES[1:]:
-        below, above = (
-            without(certify(line + side * distance * unit), line + side * distance * unit) for side in (-1, 1)
-        )
+        return without(certify(line, 1.0, False), line)
+    distances = _DISTANCES if max(Counter(removable).values()) > 1 else _DISTANCES[1:]
+    for (share, expand), distance in product(_ATTEMPTS, distances):
+        lines = [line + side * distance * unit for side in (-1, 1)]
+        below, above = (without(certify(at, share, expand), at) for at in lines)
         if below.stable or (below.at_most is not None and below.at_most == above.at_least):
             return below
         between = around_zero(distance * unit) if line == 0.0 and 0.0 in removable else None

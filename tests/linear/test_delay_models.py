@@ -420,3 +420,9 @@ def test_double_root_at_0_next_to_artificial_ones():
     system = (distributed_delay(2.0) * transfer_function([-1.0, -0.5], [1.0, 1.0])).loop()
     assert system.certify().at_least == 2
     np.testing.assert_array_equal(system.roots(2), [0.0, 0.0])
+
+
+def test_a_moving_average_with_a_large_gain_is_counted_with_little_work():
+    """1 + 7e5 (1 - exp(-s))/s has its zeros left of the axis; thousands lie right of a line at -0.001."""
+    proof = (distributed_delay(1.0) * 7e5).loop().certify()
+    assert proof.unstable == 0 and proof.stable and proof.pieces < 10_000
