@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import ConvergenceError
-from ecc.linear.argument_principle import Count, count_right
+from ecc.linear.argument_principle import Count, count_right, max_pieces
 from ecc.linear.characteristic import Characteristic, Complex, Real, fraction, inverse, longest_sum, product
 from ecc.linear.chebyshev import chebyshev_points, values_between
 from ecc.linear.newton_iteration import distinct, newton, pair_weights
@@ -27,6 +27,7 @@ _CLOSE = (1e-8, 1e-3)
 is too costly."""
 _CONTINUUM = 1 << 12  # frequencies at which the continuum of roots due to long delays is sampled first
 _CONTINUUM_ENTRIES = 1 << 16  # matrix entries at these frequencies
+_MAX_COUNTS = 16  # times the pieces allowed for one count: limit of all counts of a search
 _EPS = float(np.finfo(np.float64).eps)
 _SIMPLE = 1e-6  # relative distance from a simple removable root at which roots are not accepted
 _NEAR = 1e-3  # relative to the distances between roots: closer roots may hide each other in floating point
@@ -70,6 +71,7 @@ class _KnownRoots:
 
     def __init__(self, ch: Characteristic, removable: Sequence[float] = ()) -> None:
         self.ch = ch
+        self.spent = 0
         self.removable = Counter(removable)
         self.disks = {
             root: max(noise(ch.resolution, root, m), (_EPS / 1e-9) ** (1.0 / m) * (ch.resolution + abs(root)) * (m > 1))
@@ -88,8 +90,17 @@ class _KnownRoots:
         return np.zeros(0, complex) if roots is None else roots
 
     def count(self, sigma: float) -> Count:
-        """Return the count right of a line without the removable roots."""
-        return self.without(count_right(self.ch, sigma))
+        """Return the count right of a line without the removable roots.
+
+        Raises ConvergenceError if the counts of a search together take more than `_MAX_COUNTS` counts may.
+        """
+        count = count_right(self.ch, sigma)
+        self.spent += count.spent
+        if self.spent > _MAX_COUNTS * max_pieces(self.ch.size):
+            raise ConvergenceError(
+                f"the search took {self.spent:,} pieces of contours without finding all roots", self.roots
+            )
+        return self.without(count)
 
     def without(self, count: Count) -> Count:
         """Return a count less the number of removable roots."""

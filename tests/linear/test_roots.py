@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import lambertw
 
 from ecc.errors import ConvergenceError
-from ecc.linear import CharacteristicRoots, DelaySystem, SampledSystem, distributed_delay, quasi_polynomial
+from ecc.linear import CharacteristicRoots, DelaySystem, SampledSystem, distributed_delay, quasi_polynomial, rootfinding
 from ecc.linear.imaginary_axis import Pair
 from ecc.linear.rootfinding import isolated
 
@@ -498,3 +498,9 @@ def test_roots_among_thousands_of_a_line():
     value = sum(np.polyval(c, root) * np.exp(-root * tau) for tau, c in coefficients.items())
     assert abs(value) < 1e-12
     assert root == pytest.approx(-3.024381781617e-08 + 2.52668368e-06j, rel=1e-8)
+
+
+def test_the_effort_of_a_search_for_roots_is_limited(monkeypatch):
+    monkeypatch.setattr(rootfinding, "_MAX_COUNTS", 1e-6)
+    with pytest.raises(ConvergenceError, match=r"^the search took \d+ pieces of contours without finding all roots$"):
+        DelaySystem([-1.0], [1.0]).roots(2)
