@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import takewhile
-from math import inf, isfinite, isnan, nan, pi
+from math import inf, isfinite, isinf, isnan, nan, pi
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ecc.linear.argument_principle import first_pieces
 from ecc.linear.characteristic import Terms
 from ecc.linear.gain_intervals import REFUSED, Cover
 from ecc.linear.imaginary_axis import Crossing
+from ecc.linear.neutral import largest_radius
 from ecc.linear.newton_iteration import newton
 from ecc.linear.quasipolynomial import QuasiPolynomial
 from ecc.linear.systems import LinearSystem
@@ -38,6 +39,8 @@ _APART = 1e-9  # relative to the gain: distance from a crossing at which its pla
 _WIDTH = 1e-2  # relative to the gain: half of the range to which a polynomial is fitted around a touch
 _TOUCH = 40  # members that are computed to examine a gain at which roots touch the boundary
 _FITTED = 15  # number of these members to which a polynomial is fitted
+_HALVINGS = 10  # steps that halve the distance to a gain at which the neutral part loses strong stability
+_ESSENTIAL = 1e-3  # relative to that gain: distance at which covers end, as frequencies grow
 _MANY = 32  # roots more than the fewest on the grid: with these at the first gain, not all crossings are listed
 _UNCOUNTED = 1 << 40  # stands for the number of unstable roots if it is only known to be > 0
 _SHARP, _FOUND = 1e-9, 1e-6  # relative: distance of the last member that a family has from the first that it refuses
@@ -71,7 +74,7 @@ def nearest_taken(family: Family, allowed: float, refused: float) -> float:
 
 def unstable_of(system: LinearSystem) -> tuple[int, bool]:
     """Return the number of unstable roots, and whether it is exact and not a lower bound."""
-    return system._counted
+    return (1, False) if system._is_essentially_unstable else system._counted
 
 
 def _gaps(gains: Sequence[float]) -> list[tuple[float, float]]:
@@ -189,7 +192,7 @@ class Scan:
         self.max_listed = max_count
         first = next(i for i, gain in enumerate(grid) if self.count(gain) <= max_count)
         over = next((i for i, gain in enumerate(grid) if i > first and self.count(gain) > max_count), None)
-        if over is not None:
+        if over is not None and not self._is_essential(grid[over]):
             grid = [*grid[:over], self._fewer(grid[over - 1], grid[over], max_count)]
         stable = [g for g in grid if self.cover is not None and self.cover.to < g < lost and g not in self.also]
         grid = sorted({*grid, *self._hidden(stable)})
@@ -215,7 +218,8 @@ class Scan:
                 cover, before = self.cover, len(self.cover.known)
             else:
                 cover, before = Cover(self._terms, self.count, at, at > low, _MAX_MEMBERS - spent), 0
-            reached = cover.reaches(gap[0])
+            is_essential = any(isinf(c.frequency) for c in crossings if c.gain == later[0]) if later else False
+            reached = cover.reaches(gap[0] * (1.0 - _ESSENTIAL * is_essential)) and not is_essential
             spent += 1 + len(cover.known) - before
             if reached:
                 if gap[1] < high:
@@ -233,6 +237,8 @@ class Scan:
             if gap[0] < high and gap[0] - cover.to < _AHEAD * cover.to:  # the crossings are too close to each other
                 at = gap[1] + (gap[0] - cover.to)
                 continue
+            if is_essential:
+                break
             touch = self._touch(cover.to, gap[0]) if not cover.is_spent and self._is_smooth(cover.to) else None
             if touch is None:
                 break
@@ -368,6 +374,8 @@ class Scan:
         change = self.number(high) - self.number(low)
         fewest, largest = sorted((self.count(low), self.count(high)))
         if fewest > self.max_listed or (fewest > 0 and largest == _UNCOUNTED):
+        if self._is_essential(low) != self._is_essential(high):
+            return self._between_essential(low, high)
             self.listed_from = max(self.listed_from, high)
             return [Crossing(high, nan, change)] if change else []
         middle = float(np.sqrt(low) * np.sqrt(high))
@@ -379,6 +387,40 @@ class Scan:
     def _polish(self, low: float, high: float) -> tuple[float, float]:
         """Return the gain and frequency at which the root nearest to the boundary crosses it."""
         below, above = self.number(low), self.number(high)
+    def _is_essential(self, gain: float) -> bool:
+        return self.family(gain)._is_essentially_unstable
+
+    def _between_essential(self, low: float, high: float) -> list[Crossing]:
+        """Return the crossings in a gap in which the neutral part loses, or gains, strong stability.
+
+        That is the last one, or the first, of frequency inf. Near it there are too many roots of high frequency to be
+        counted.
+        """
+        rises = self._is_essential(high)
+        counted, edge = (low, high) if rises else (high, low)
+        at = self._edge(low, high)
+        out: list[Crossing] = []
+        with suppress(UndecidedError, *REFUSED):
+            for _ in range(_HALVINGS):
+                nearer = at + 0.5 * (counted - at)
+                out += self.between(*sorted((counted, nearer)))
+                counted = nearer
+        change = max(1, self.number(edge) - self.number(counted))
+        return sorted([*out, Crossing(at, inf, change if rises else -change)])
+
+    def _edge(self, low: float, high: float) -> float:
+        """Return the gain in a gap at which the neutral part loses, or gains, strong stability."""
+        from scipy.optimize import brentq
+
+        def excess(gain: float) -> float:
+            parts = (part.characteristic_matrix.slope for part, _ in self.family(gain).blocks)
+            return max(largest_radius(e[np.any(e != 0.0, axis=(1, 2))])[0] for e in parts if e is not None) - 1.0
+
+        try:
+            return float(brentq(excess, low, high, xtol=1e-15 * high, rtol=1e-15))
+        except ValueError:  # the same sign at both ends: the boundary is at the end that is not proven on either side
+            return low if self._is_essential(high) else high
+
         sampled = self.family(low).characteristic_matrix.sampled
         is_single = abs(above - below) <= 2
         for share in (_NARROW, 1e-6) if is_single else (1e-6,):

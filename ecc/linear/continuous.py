@@ -374,6 +374,12 @@ class DelaySystem(ClosedLoop):
             partial(_around_zero, blocks),
         )
 
+    @property
+    def _is_essentially_unstable(self) -> bool:
+        return bool(len(self.neutral)) and any(
+            part.characteristic_matrix.strong(0.0).holds is False for part, _ in self.blocks
+        )
+
     @cached_property
     def _decision(self) -> tuple[str, str]:
         if not self._removable or self._removable[-1] < -0.01 * self.characteristic_matrix.resolution:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, inf, isfinite, nan
+from math import ceil, inf, isfinite, isinf, isnan, nan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +48,7 @@ _FOURTHS = 10  # number of steps of a factor 4 in the search for the first membe
 _PROOF_OFFSET = 4.5e-10  # relative to the gain: distance from the value at which either side is proven
 _NEAR = 1e-4  # maximum of it, if several roots cross together and covers end earlier
 _HALF_OCTAVE = 2.0**0.5
+_NEAR_ESSENTIAL = 1e-2  # maximum of it, if the neutral part loses strong stability
 _INSIDE = 16  # gains checked inside a range that is reported stable
 _ALL_INSIDE = 160  # gains checked inside all these ranges together, in addition to one in each
 _COUNTED = 4  # ranges at each end of the list, next to whose ends members are counted
@@ -62,7 +63,8 @@ class StabilityLimit(Displayed):
     value : float
         Gain; 0 if unstable already as the gain tends to 0, inf if stability is not lost.
     frequency : float
-        Frequency of the root that crosses, rad/s or rad/step; nan if value is 0 or inf.
+        Frequency of the root that crosses, rad/s or rad/step; nan if value is 0 or inf. inf if the neutral part loses
+        strong stability at the value: the essential spectrum reaches the boundary, with roots of any frequency.
     certified : tuple of two float or None
         (lo, hi) around value, proven stable at lo and unstable at hi in ball arithmetic. Stability at all gains below
         lo is shown with error bounds: by the search along the axis, or by covers from the lowest gain tried, under the
@@ -123,10 +125,17 @@ class StabilityLimit(Displayed):
     def _rows(self) -> Rows:
         lowest = f"{self.parameter} tends to {self.begins if self.begins > 0.0 else 0.0:.6g}"
         special = {0.0: f"0: unstable as {lowest}", inf: f"none up to {self.searched_to:.6g}"}
+    @property
+    def _cause(self) -> tuple[str, str]:
+        """Name and text of the frequency, or of the cause if it is unbounded."""
+        if isinf(self.frequency):
+            return "cause", "essential spectrum: the neutral part loses strong stability"
+        return "frequency", frequency_text(self.frequency, self.sampled, self.dt)
+
         rows = [("value", special.get(self.value, f"{self.value:.12g}"))]
         if 0.0 < self.value < inf:
             rows += [
-                ("frequency", frequency_text(self.frequency, self.sampled, self.dt)),
+                self._cause,
                 (
                     "certified",
                     "no"
@@ -158,7 +167,7 @@ class StabilityLimit(Displayed):
         end = min(self.searched_to, 1.25 * gains[-1] if len(gains) else inf)
         label = ""
         if 0.0 < self.value < inf:
-            label = f"{self.parameter} = {self.value:.6g}<br>{frequency_text(self.frequency, self.sampled, self.dt)}"
+            label = f"{self.parameter} = {self.value:.6g}<br>{self._cause[1]}"
             if self.certified is not None:
                 label += "<br>proven"
         return limit_figure(
@@ -437,6 +446,8 @@ def _together(claims: Sequence[Found]) -> Found:
     return sum(claim[0] for claim in claims), crossings, complete
 
 
+                if at is not None and isinf(crossings[at].frequency):
+                    break  # covers end before it, as frequencies grow without bound
 def _from(begins: float, claim: Found) -> Found:
     """Return a claim restricted to gains above a value."""
     start, crossings, complete = claim
@@ -610,6 +621,10 @@ def stability_limit(
     refuses with ValueError or LinearizationError ends the range; if it refuses the smallest ones, the range begins at
     the first allowed gain, to 1e-9, or to 1e-6 next to a LinearizationError (`StabilityLimit.begins`, and a note).
     Members just inside and outside the ends of stable ranges (1e-6, closer if crossings are dense) and at three gains
+    If the neutral part loses strong stability at a gain, that gain is a crossing of frequency inf, in most cases to
+    1e-15. Roots are counted up to about 0.1 % below it, as their frequencies grow without bound, and `certified` begins
+    there. Crossings between are not excluded.
+
     inside have the counts of the result (for the first and last four ranges, if there are many). A result that members
     contradict is counted instead.
 
@@ -642,7 +657,7 @@ def stability_limit(
     elif at is not None:
         value, frequency = crossing_list[at].gain, crossing_list[at].frequency
         if certify:
-            certified = _bracket(family, value, min(proven, value * (1.0 - _PROOF_OFFSET)))
+            certified = _bracket(family, value, frequency, min(proven, value * (1.0 - _PROOF_OFFSET)))
             if certified is None:
                 notes += (
                     f"not certified: stability for {name} from {proven:.6g} to {value:.6g} is counted, not proven",
@@ -738,13 +753,15 @@ def crossings(family: Family, *, maximum: float = inf) -> tuple[Crossing, ...]:
     return stability_limit(family, maximum=maximum).crossings
 
 
-def _bracket(family: Family, value: float, low: float) -> tuple[float, float] | None:
+def _bracket(family: Family, value: float, frequency: float, low: float) -> tuple[float, float] | None:
     """Return proofs on both sides of a value; None if the range proven without gaps ends too far below it."""
-    if low < value * (1.0 - _NEAR):
+    is_essential = isinf(frequency)
+    if low < value * (1.0 - (_NEAR_ESSENTIAL if is_essential else _NEAR)):
         return None
     high = value * (1.0 + _PROOF_OFFSET)
-    below, above = family(low).certify(), family(high).certify()
-    if below.stable is not True or above.stable is not False:
-        verdicts = f"stable below: {below.stable}, above: {above.stable}"
+    below, above = family(low), family(high)
+    is_unstable = above._is_essentially_unstable if is_essential else above.certify().stable is False
+    if below.certify().stable is not True or not is_unstable:
+        verdicts = f"stable below: {below.certify().stable}, unstable above: {is_unstable}"
         raise ConvergenceError(f"its end near {value:g} could not be proven ({verdicts})", (low, high))
     return low, high

@@ -245,6 +245,11 @@ class LinearSystem(metaclass=ABCMeta):
         return sum(multiplicity * number for number, _, multiplicity in parts), all(exact for _, exact, _ in parts)
 
     @property
+    def _is_essentially_unstable(self) -> bool:
+        """True if the neutral part is proven to add unstable roots, for the delays as they are or for nearby ones."""
+        return False
+
+    @property
     def _is_small(self) -> bool:
         """True if the matrices of all delays fit into memory."""
         entries = self.__dict__.get("_given_entries")

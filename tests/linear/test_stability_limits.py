@@ -707,3 +707,19 @@ def test_the_end_of_models_that_are_not_found_takes_one_search(unsettled, closen
 
     assert 0.0 <= nearest_taken(family, 2.0, 0.5) - (1.0 + unsettled) <= 2.0 * closeness
     assert len(searches) == (unsettled > 0.0)
+
+
+def test_the_limit_at_which_a_neutral_part_loses_strong_stability():
+    """Roots stay left of the axis for |g|/2 + |g|/3 < 1, and for delays without a common measure for no larger g."""
+
+    def family(g):
+        return DelaySystem([-1.0, -0.5], [0.0, 1.0], neutral=[g / 2, g / 3], neutral_delays=[1.0, 2.5])
+
+    limit = stability_limit(family, certify=True)
+    assert limit.value == pytest.approx(1.2, rel=1e-12) and limit.frequency == inf
+    low, high = limit.certified
+    assert 1.19 < low < 1.2 < high < 1.2 + 1e-8
+    assert "essential spectrum" in repr(limit) and "1.2" in str(limit.plot().to_dict())
+    falling = stability_limit(lambda g: family(1.0 / g), maximum=10.0)
+    assert falling.start > 0 and falling.value == 0.0
+    assert falling.stable_ranges == (pytest.approx((1.0 / 1.2, 10.0), rel=1e-12),)
