@@ -108,8 +108,10 @@ class Scan:
     which the list of crossings is proven complete, by covers between them.
     """
 
-    def __init__(self, family: Family, gains: Sequence[float], also: Sequence[float] = ()) -> None:
-        self.family, self.gains, self.also = family, gains, set(also)
+    def __init__(
+        self, family: Family, gains: Sequence[float], also: Sequence[float] = (), resolution: float = inf
+    ) -> None:
+        self.family, self.gains, self.also, self.resolution = family, gains, set(also), resolution
         self.known: dict[float, int] = {}
         self.bounds: dict[float, int] = {}
         self.cover: Cover | None = None
@@ -176,7 +178,7 @@ class Scan:
             was_stable = was_stable or number == 0
             lost = min(lost, gain) if number > 0 and was_stable else lost
             if first > 0.0 and self.count(first) == 0:
-                self.cover = Cover(self._terms, self.count, first)
+                self.cover = Cover(self._terms, self.count, first, resolution=self.resolution)
                 self.cover.reaches(self.gains[-1])
                 self.known[self.cover.to] = 0
                 lost = self.cover.beyond or inf
@@ -217,7 +219,8 @@ class Scan:
             if self.cover is not None and at == self.cover.low:
                 cover, before = self.cover, len(self.cover.known)
             else:
-                cover, before = Cover(self._terms, self.count, at, at > low, _MAX_MEMBERS - spent), 0
+                limit = _MAX_MEMBERS - spent
+                cover, before = Cover(self._terms, self.count, at, at > low, limit, self.resolution), 0
             is_essential = any(isinf(c.frequency) for c in crossings if c.gain == later[0]) if later else False
             reached = cover.reaches(gap[0] * (1.0 - _ESSENTIAL * is_essential)) and not is_essential
             spent += 1 + len(cover.known) - before
@@ -234,11 +237,11 @@ class Scan:
                 at = cover.to if cover is not self.cover else at
                 continue
             is_complete = False
+            if is_essential:
+                break
             if gap[0] < high and gap[0] - cover.to < _AHEAD * cover.to:  # the crossings are too close to each other
                 at = gap[1] + (gap[0] - cover.to)
                 continue
-            if is_essential:
-                break
             touch = self._touch(cover.to, gap[0]) if not cover.is_spent and self._is_smooth(cover.to) else None
             if touch is None:
                 break
@@ -371,11 +374,11 @@ class Scan:
         """Return the crossings in a gap; each change of the count is narrowed down to one crossing."""
         if self.count(high) == self.count(low):
             return []
+        if self._is_essential(low) != self._is_essential(high):
+            return self._between_essential(low, high)
         change = self.number(high) - self.number(low)
         fewest, largest = sorted((self.count(low), self.count(high)))
         if fewest > self.max_listed or (fewest > 0 and largest == _UNCOUNTED):
-        if self._is_essential(low) != self._is_essential(high):
-            return self._between_essential(low, high)
             self.listed_from = max(self.listed_from, high)
             return [Crossing(high, nan, change)] if change else []
         middle = float(np.sqrt(low) * np.sqrt(high))
@@ -384,9 +387,6 @@ class Scan:
             return self.between(low, middle) + self.between(middle, high)
         return [Crossing(*self._polish(low, high), change)]
 
-    def _polish(self, low: float, high: float) -> tuple[float, float]:
-        """Return the gain and frequency at which the root nearest to the boundary crosses it."""
-        below, above = self.number(low), self.number(high)
     def _is_essential(self, gain: float) -> bool:
         return self.family(gain)._is_essentially_unstable
 
@@ -421,6 +421,9 @@ class Scan:
         except ValueError:  # the same sign at both ends: the boundary is at the end that is not proven on either side
             return low if self._is_essential(high) else high
 
+    def _polish(self, low: float, high: float) -> tuple[float, float]:
+        """Return the gain and frequency at which the root nearest to the boundary crosses it."""
+        below, above = self.number(low), self.number(high)
         sampled = self.family(low).characteristic_matrix.sampled
         is_single = abs(above - below) <= 2
         for share in (_NARROW, 1e-6) if is_single else (1e-6,):

@@ -6,14 +6,15 @@ coefficient of
     F(s) = sum_jm c_jm s^j exp(-s theta_m)
 
 and no delay deviates from the polygon through the samples by more than half of their largest second difference. It
-holds for functions that are affine between samples except for a kink, and for smooth functions on short intervals. A
-family without a known form cannot prove more, and results note the hypothesis. Then F(j w; g) lies on the chord from
-the first member to the last one up to a proven radius of second order in the length of the interval. On a piece of the
+holds for functions that are affine between samples except for a kink, and for smooth functions on short intervals.
+Intervals longer than 1e-4 of the gain are divided until the samples look smooth. A family without a known form cannot
+prove more, and results note the hypothesis and the distance of samples. Then F(j w; g) lies on the chord from the
+first member to the last one up to a proven radius of second order in the length of the interval. On a piece of the
 frequency axis both ends are cubic Hermite interpolants with a proven remainder for the terms with theta h <= 1; other
 terms are bounded by their modulus. If one half plane contains the Bezier points of both ends with a distance that
 exceeds all these radii, no member has a root on the piece. Pieces that fail are halved. If none remains, the number of
-unstable roots is constant over the interval. Intervals are joined end to end from a gain at which the system is stable,
-so a range of instability is met, however narrow it is.
+unstable roots is constant over the interval. Intervals are joined end to end from a gain at which the system is
+stable, so a range of instability is met, however narrow it is.
 
 F is det P. If det P cancels, for example because several roots cross at once, or has too many terms, F is P itself,
 entry by entry: no member is singular on a piece if one matrix Y maps all Bezier points, with their radii, into the unit
@@ -51,6 +52,8 @@ _JUMP = 1e-6  # relative to the gain: nor a shorter one over which delays in ste
 _WIDEST = 0.5  # relative to the gain: nor a longer one
 _CLOSE = 1e-7  # relative to the gain: the first interval next to a crossing
 _BEGINS = 1e-3  # relative to the shortest interval: the shortest first one next to a crossing
+_SHORT = 1e-4  # relative to the gain: samples of a shorter interval may be those of any function
+_SEEN = 1e-9  # relative to the coefficient: smaller differences may be due to rounding
 _MAX_MEMBERS = 4000  # members requested
 _MAX_PIECES = 1 << 14
 _BLOCK = 1 << 13  # entries of matrices that are examined at once: they fit into the cache
@@ -337,6 +340,26 @@ def _clear(members: Sequence[_Member]) -> bool:
     return False
 
 
+def _is_resolved(members: Sequence[Terms]) -> bool:
+    """Return whether five samples of all coefficients and delays look like those of smooth functions.
+
+    The second differences change little, or the third ones do. Next to a peak that is narrower than the distance of
+    samples they do not, if its sides are seen.
+    """
+    if len({(m.constant.shape, m.slope.shape) for m in members}) > 1:
+        return True
+    tables = [[m.constant for m in members], [m.slope for m in members]]
+    if not members[0].sampled:
+        tables += [[m.delays for m in members], [m.slope_delays for m in members]]
+    elif not all(np.array_equal(m.delays, members[0].delays) for m in members):
+        return True  # delays in steps, and their shares, jump
+    values = np.concatenate([np.array(table).reshape(SAMPLES, -1) for table in tables], axis=1)
+    second, third, fourth = (np.abs(np.diff(values, order, axis=0)).max(axis=0) for order in (2, 3, 4))
+    bend = np.maximum(second, third)
+    smooth = (fourth <= 0.125 * bend) & ((third <= 0.5 * second) | (fourth <= 0.03 * bend))
+    return bool(np.all(smooth | (bend <= _SEEN * np.abs(values).max(axis=0))))
+
+
 class Cover:
     """A range of gains, from a first gain upward, over which the number of unstable roots is proven constant.
 
@@ -352,6 +375,8 @@ class Cover:
         Whether the range begins next to a crossing: intervals then grow by a factor of four or less.
     limit : int, optional
         Maximum number of members.
+    resolution : float, optional
+        Maximum distance of neighboring samples, relative to the gain.
     """
 
     def __init__(
@@ -361,9 +386,11 @@ class Cover:
         low: float,
         close: bool = False,
         limit: int = _MAX_MEMBERS,
+        resolution: float = inf,
     ) -> None:
         self.members, self.count, self.low, self.to = members, count, low, low
-        self.step = (_CLOSE if close else _WIDEST) * low
+        self.widest = min(_WIDEST, (SAMPLES - 1) * resolution)
+        self.step = min(_CLOSE, self.widest) * low if close else self.widest * low
         self.close, self.limit = close, limit
         self.beyond: float | None = None
         self.known: dict[float, _Member] = {}
@@ -386,7 +413,7 @@ class Cover:
             self.step = high - self.to
         failed = 0
         while self.to < high and self.beyond is None and not self.is_spent:
-            end = min(self.to + min(self.step, _WIDEST * self.to), high)
+            end = min(self.to + min(self.step, self.widest * self.to), high)
             length = end - self.to
             shortest = _NEAR * (_BEGINS if self.close and self.to == self.low else 1.0)
             if end < high and length <= max(_MIN_LENGTH * self.to, min(shortest * self.to, 0.01 * (high - self.to))):
@@ -415,4 +442,5 @@ class Cover:
     def _covers(self, end: float) -> bool:
         length = end - self.to
         members = [self._at(self.to + share * length) for share in np.linspace(0.0, 1.0, SAMPLES)[:-1].tolist()]
-        return _clear([*members, self._at(end)])
+        members.append(self._at(end))
+        return (length <= _SHORT * self.to or _is_resolved([m.terms for m in members])) and _clear(members)

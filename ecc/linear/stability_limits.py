@@ -45,10 +45,11 @@ __all__ = ["Crossing", "StabilityLimit", "crossings", "stability_limit"]
 _DISTANCE = 1e-6  # relative to the gain: distance from a crossing at which a member is counted
 _RANGE = 1e6  # gains from 1/_RANGE to _RANGE are searched, if there is no maximum
 _FOURTHS = 10  # number of steps of a factor 4 in the search for the first members
+_FINEST = 1e-6  # minimum resolution
 _PROOF_OFFSET = 4.5e-10  # relative to the gain: distance from the value at which either side is proven
 _NEAR = 1e-4  # maximum of it, if several roots cross together and covers end earlier
-_HALF_OCTAVE = 2.0**0.5
 _NEAR_ESSENTIAL = 1e-2  # maximum of it, if the neutral part loses strong stability
+_HALF_OCTAVE = 2.0**0.5
 _INSIDE = 16  # gains checked inside a range that is reported stable
 _ALL_INSIDE = 160  # gains checked inside all these ranges together, in addition to one in each
 _COUNTED = 4  # ranges at each end of the list, next to whose ends members are counted
@@ -89,6 +90,10 @@ class StabilityLimit(Displayed):
         Gain below which the family has no members, if it refuses the smallest ones; ranges begin there. Otherwise 0.
     parameter : str
         Name of the gain, for example "alpha".
+    resolution : float
+        Maximum distance of neighboring gains at which the family was evaluated, relative to the gain. A peak of a
+        coefficient that is narrower, and constant on both sides, may be missed: all other statements assume that there
+        is none. nan if not known.
     """
 
     value: float
@@ -103,6 +108,7 @@ class StabilityLimit(Displayed):
     begins: float = 0.0
     searched_to: float = 0.0
     parameter: str = "the gain"
+    resolution: float = nan
 
     @property
     def lower(self) -> float:
@@ -119,12 +125,6 @@ class StabilityLimit(Displayed):
         """True if the limit is proven to lie between `lower` and `upper`."""
         return self.certified is not None
 
-    def _title(self) -> str:
-        return f"Stability limit of {self.parameter}"
-
-    def _rows(self) -> Rows:
-        lowest = f"{self.parameter} tends to {self.begins if self.begins > 0.0 else 0.0:.6g}"
-        special = {0.0: f"0: unstable as {lowest}", inf: f"none up to {self.searched_to:.6g}"}
     @property
     def _cause(self) -> tuple[str, str]:
         """Name and text of the frequency, or of the cause if it is unbounded."""
@@ -132,6 +132,12 @@ class StabilityLimit(Displayed):
             return "cause", "essential spectrum: the neutral part loses strong stability"
         return "frequency", frequency_text(self.frequency, self.sampled, self.dt)
 
+    def _title(self) -> str:
+        return f"Stability limit of {self.parameter}"
+
+    def _rows(self) -> Rows:
+        lowest = f"{self.parameter} tends to {self.begins if self.begins > 0.0 else 0.0:.6g}"
+        special = {0.0: f"0: unstable as {lowest}", inf: f"none up to {self.searched_to:.6g}"}
         rows = [("value", special.get(self.value, f"{self.value:.12g}"))]
         if 0.0 < self.value < inf:
             rows += [
@@ -147,8 +153,10 @@ class StabilityLimit(Displayed):
         proven = "" if self.complete_to == self.searched_to else f", proven complete up to {self.complete_to:.4g}"
         if self.complete_to <= self.begins:
             proven = ", not proven complete"
+        seen = f"features of the family wider than {100.0 * self.resolution:.2g} % of {self.parameter}"
         return [
             *rows,
+            *([] if isnan(self.resolution) else [("resolved", seen)]),
             ("stable for", value_text(ranges) if ranges else f"no value up to {self.searched_to:.6g}"),
             ("crossings", f"{len(self.crossings)}, searched up to {quantity_text(self.searched_to, '')}{proven}"),
             (f"unstable roots as {lowest}", str(self.start)),
@@ -340,13 +348,14 @@ class _Search:
     `StabilityLimit`.
     """
 
-    def __init__(self, family: Family, maximum: float, also: Sequence[float], near: float) -> None:
+    def __init__(self, family: Family, maximum: float, also: Sequence[float], near: float, resolution: float) -> None:
         self.family, self.also, self.near, self.scans = family, also, near, list[Scan]()
+        self.resolution = resolution
         self.begins, self.complete, self.far = 0.0, 0.0, near * _RANGE
         self.claim = self._search(maximum)
 
     def _scanned(self, family: Family, gains: Sequence[float]) -> Found:
-        self.scans.append(Scan(family, gains, self.also))
+        self.scans.append(Scan(family, gains, self.also, self.resolution))
         return self.scans[-1].follow()
 
     def _alone(self, gains: Sequence[float]) -> Found:
@@ -360,7 +369,7 @@ class _Search:
         gain, members = _first_members(family, maximum, self.near)
         self.gain = gain
         if len({member.size for member in members}) > 1:
-            return self._alone(_mesh((0, [], inf), maximum, self.also, self.near))
+            return self._alone(self._mesh((0, [], inf), maximum))
         bordered, reach = _Bordered.of(members, gain, maximum), None
         groups: list[_Group] | list[_Bordered]
         if bordered is not None:
@@ -372,8 +381,8 @@ class _Search:
             group.again(family, maximum)
         claim = _together([group.claim for group in groups if group.claim is not None])
         if claim[2] == 0.0:  # the axis is too long to search at any gain
-            return self._alone(_mesh((0, [], inf), maximum, self.also, self.near))
-        gains = _mesh(claim, maximum, self.also, self.near)
+            return self._alone(self._mesh((0, [], inf), maximum))
+        gains = self._mesh(claim, maximum)
         end, has_form, self.begins = _agreement(family, reach, groups, gains)
         claim = _from(self.begins, claim)
         try:
@@ -413,6 +422,22 @@ class _Search:
             self.complete = self.scans[-1].complete
         return start, crossings + later, complete
 
+    def _mesh(self, claim: Found, maximum: float) -> list[float]:
+        """Return gains at which a family is evaluated: half an octave apart, and closer in ranges reported stable."""
+        start, crossings, complete = claim
+        edges = [gain for both in _stable_ranges(start, crossings, inf) for gain in both if 0.0 < gain < inf]
+        high = min(complete, maximum) or min(self.near, maximum)
+        if not isfinite(high):
+            high = max([self.near * _RANGE, *(4.0 * gain for gain in edges)])
+        low = min([self.near, high, *edges]) / _RANGE
+        ratio = min(_HALF_OCTAVE, 1.0 + self.resolution)
+        gains = set(np.geomspace(low, high, 2 + ceil(np.log(high / low) / np.log(ratio))).tolist()) | {high}
+        ranges = _stable_ranges(start, crossings, high)
+        for a, b in ranges:
+            inside = np.linspace(a, b, 2 + max(1, min(_INSIDE, _ALL_INSIDE // len(ranges))))[1:-1]
+            gains |= {gain for gain in inside.tolist() if gain <= high}
+        return sorted(gains | {gain for gain in self.also if gain <= high})
+
     def first(self, certify: bool) -> tuple[int, list[Crossing], float, tuple[float, float]]:
         """Return the claim, corrected by covers, and the range of gains over which it is proven without gaps."""
         start, crossings, complete = self.claim
@@ -421,6 +446,8 @@ class _Search:
             cover = scan.cover
             while certify and cover is not None:
                 at = lost_at(start, crossings)
+                if at is not None and isinf(crossings[at].frequency):
+                    break  # covers end before it, as frequencies grow without bound
                 if cover.reaches(min(complete, self.far) if at is None else crossings[at].gain * (1.0 - _PROOF_OFFSET)):
                     break
                 if cover.beyond is None:
@@ -446,29 +473,11 @@ def _together(claims: Sequence[Found]) -> Found:
     return sum(claim[0] for claim in claims), crossings, complete
 
 
-                if at is not None and isinf(crossings[at].frequency):
-                    break  # covers end before it, as frequencies grow without bound
 def _from(begins: float, claim: Found) -> Found:
     """Return a claim restricted to gains above a value."""
     start, crossings, complete = claim
     before = sum(c.change for c in crossings if c.gain <= begins)
     return start + before, [c for c in crossings if c.gain > begins], complete
-
-
-def _mesh(claim: Found, maximum: float, also: Sequence[float], near: float) -> list[float]:
-    """Return gains at which a family is evaluated: half an octave apart, and closer in ranges reported stable."""
-    start, crossings, complete = claim
-    edges = [gain for both in _stable_ranges(start, crossings, inf) for gain in both if 0.0 < gain < inf]
-    high = min(complete, maximum) or min(near, maximum)
-    if not isfinite(high):
-        high = max([near * _RANGE, *(4.0 * gain for gain in edges)])
-    low = min([near, high, *edges]) / _RANGE
-    gains = set(np.geomspace(low, high, 2 + ceil(2.0 * np.log2(high / low))).tolist()) | {high}
-    ranges = _stable_ranges(start, crossings, high)
-    for a, b in ranges:
-        inside = np.linspace(a, b, 2 + max(1, min(_INSIDE, _ALL_INSIDE // len(ranges))))[1:-1]
-        gains |= {gain for gain in inside.tolist() if gain <= high}
-    return sorted(gains | {gain for gain in also if gain <= high})
 
 
 def _agreement(
@@ -553,6 +562,7 @@ def stability_limit(
     certify: bool = False,
     also: Sequence[float] = (),
     near: float = 1.0,
+    resolution: float = inf,
     name: str = "the gain",
     progress: ProgressCallback | None = None,
 ) -> StabilityLimit:
@@ -570,6 +580,9 @@ def stability_limit(
         Additional gains to be tried if the family is not affine: one in each range between known jumps.
     near : float, > 0, optional
         Order of magnitude of gains: the search extends from 1e-6 to 1e6 of it.
+    resolution : float, > 0, optional
+        Maximum distance of neighboring gains tried, relative to the gain. By default half an octave (0.41), and 0.125
+        or less for families without a solved form. Cost: the number of gains grows with its reciprocal.
     name : str, optional
         Name of the gain in notes.
     progress : callable, optional
@@ -589,7 +602,8 @@ def stability_limit(
     Notes
     -----
     Guarantee: no crossing with a gain up to `complete_to` is missing, however narrow a window is, under one
-    hypothesis: between the gains tried the family keeps the form that it has there.
+    hypothesis: between the gains tried the family keeps the form that it has there. The result states their distance
+    (`StabilityLimit.resolution`). Of a peak narrower than that, only sides that reach neighboring gains are seen.
 
     If the family is affine in the gain (matrices and determinant), or the gain is a delay (all delays fixed or
     integer multiples of it), all zeros of one function of the frequency are isolated with proven errors, in balls
@@ -607,6 +621,10 @@ def stability_limit(
     is a gain at which roots touch the boundary. `complete_to` ends at the first gap that cannot be closed: at a
     touch, at a jump, or after 2000 members. Above it only the counts on the mesh are known, and a note says so.
 
+    If the neutral part loses strong stability at a gain, that gain is a crossing of frequency inf, in most cases to
+    1e-15. Roots are counted up to about 0.1 % below it, as their frequencies grow without bound, and `certified` begins
+    there. Crossings between are not excluded.
+
     A family that is counted and starts with dozens of unstable roots has one entry, of frequency nan, for all crossings
     in a range that leaves more than eight of the fewest possible roots unstable, and complete_to ends before it.
 
@@ -621,10 +639,6 @@ def stability_limit(
     refuses with ValueError or LinearizationError ends the range; if it refuses the smallest ones, the range begins at
     the first allowed gain, to 1e-9, or to 1e-6 next to a LinearizationError (`StabilityLimit.begins`, and a note).
     Members just inside and outside the ends of stable ranges (1e-6, closer if crossings are dense) and at three gains
-    If the neutral part loses strong stability at a gain, that gain is a crossing of frequency inf, in most cases to
-    1e-15. Roots are counted up to about 0.1 % below it, as their frequencies grow without bound, and `certified` begins
-    there. Crossings between are not excluded.
-
     inside have the counts of the result (for the first and last four ranges, if there are many). A result that members
     contradict is counted instead.
 
@@ -641,8 +655,11 @@ def stability_limit(
         raise ValueError(f"maximum must be > 0, got {shown(maximum)}")
     if not near > 0.0:
         raise ValueError(f"near must be > 0, got {shown(near)}")
-    family = _reported(family, name, progress)
-    search = _Search(family, maximum, also, near)
+    if not resolution >= _FINEST:
+        raise ValueError(f"resolution must be >= {_FINEST:g}, got {shown(resolution)}")
+    tried = set[float]()
+    family = _reported(family, name, progress, tried)
+    search = _Search(family, maximum, also, near, resolution)
     start, crossing_list, complete, (low_end, proven) = search.first(certify)
     crossing_list, complete = [c for c in crossing_list if c.gain <= maximum], min(complete, maximum)
     at = 0 if start > 0 else lost_at(start, crossing_list)
@@ -685,20 +702,26 @@ def stability_limit(
         search.begins,
         complete,
         name,
+        _distance(tried, complete),
     )
 
 
-def _reported(family: Family, name: str, progress: ProgressCallback | None) -> Family:
-    """Return the family, which also reports the gains that are tried."""
-    if progress is None:
-        return family
+def _reported(family: Family, name: str, progress: ProgressCallback | None, tried: set[float]) -> Family:
+    """Return the family, which also collects the gains that are tried, and reports them."""
     report = Reporter(progress)
 
     def member(gain: float) -> LinearSystem:
+        tried.add(gain)
         report(lambda: f"{name} = {gain:.6g}")
         return family(gain)
 
     return member
+
+
+def _distance(tried: set[float], end: float) -> float:
+    """Return the maximum distance of neighboring gains tried up to an end, relative to the lower one."""
+    gains = np.array(sorted({gain for gain in tried if gain < end} | {end}))
+    return float((np.diff(gains) / gains[:-1]).max(initial=0.0))
 
 
 def _search_notes(name: str, crossings: Sequence[Crossing], proven: float, searched: float) -> tuple[str, ...]:

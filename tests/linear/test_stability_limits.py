@@ -709,6 +709,29 @@ def test_the_end_of_models_that_are_not_found_takes_one_search(unsettled, closen
     assert len(searches) == (unsettled > 0.0)
 
 
+@pytest.mark.parametrize("width", [1e-2, 1e-4])
+def test_a_peak_of_a_coefficient_that_is_narrower_than_the_mesh_is_found_by_its_sides(width):
+    """The coefficient -1 + 2/(1 + u^2), u = (k - 0.7)/width, is positive for |u| < 1."""
+    limit = stability_limit(lambda k: DelaySystem([-1.0 + 2.0 / (1.0 + ((k - 0.7) / width) ** 2)], [0.0]), maximum=3.0)
+    assert limit.stable_ranges[0][1] == pytest.approx(0.7 - width, rel=1e-9)
+    assert limit.stable_ranges[1][0] == pytest.approx(0.7 + width, rel=1e-9)
+
+
+def test_a_limit_states_the_width_of_peaks_that_may_be_missed():
+    """The coefficient -1 + 2 exp(-u^2), u = (k - 0.7)/0.005, is constant to rounding on both sides of its peak."""
+
+    def family(k):
+        return DelaySystem([-1.0 + 2.0 * np.exp(-(((k - 0.7) / 0.005) ** 2))], [0.0])
+
+    coarse = stability_limit(family, maximum=100.0)
+    assert coarse.value == inf and 0.3 < coarse.resolution < 0.42
+    assert f"wider than {100.0 * coarse.resolution:.2g} % of the gain" in repr(coarse)
+    fine = stability_limit(family, maximum=100.0, resolution=0.005)
+    assert fine.resolution <= 0.005 and fine.value == pytest.approx(0.7 - 0.005 * np.sqrt(np.log(2.0)), rel=1e-9)
+    with pytest.raises(ValueError, match=r"^resolution must be >= 1e-06, got 0\.0$"):
+        stability_limit(family, resolution=0.0)
+
+
 def test_the_limit_at_which_a_neutral_part_loses_strong_stability():
     """Roots stay left of the axis for |g|/2 + |g|/3 < 1, and for delays without a common measure for no larger g."""
 
