@@ -39,6 +39,10 @@ data are queued. The draft bounds A by 1.5 R, the programs its increases, as her
 filter, its probes of capacity, its second loss-based controller, its time-outs and the pacer (groups of 5 ms) are not
 modeled; `ecc.models.shared.encoder` paces frames.
 
+There is no fluid, because a fluid has no packets to form groups, and over-uses depend on these groups. With arrivals
+exact to 1/65536 s, and not rounded to 1/1024 s, the period of the draft's form on a link of 4 Mb/s is 10.5 s, and not
+4.4 s (docs/media.md).
+
 There is no equilibrium: A rises until delays do. `cycle_orbit` has the cycle of one flow: packets at even distances,
 and the clock of reports.
 
