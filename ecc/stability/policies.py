@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import floor, inf, log1p
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import Positive, check_arguments, shown
 from ecc._support.display import Displayed, Rows, quantity_text, value_text
+from ecc._support.reports import ProgressCallback, Reporter
 from ecc.errors import LinearizationError
 from ecc.laws.dense_network import DenseNetwork
 from ecc.laws.elementary import exp
@@ -551,6 +552,7 @@ def cover_paths(
     interval: float = INTERVAL,
     radius: float = 1e-3,
     resolution: float = 1e-4,
+    progress: ProgressCallback | None = None,
 ) -> PathCover:
     """Prove or refute that a policy is stable at its fixed point on every path of a family.
 
@@ -568,6 +570,8 @@ def cover_paths(
         Half width of the box of windows around the fixed point, relative to it, in (0, 0.5).
     resolution : float, optional
         Interval of RTTs that is not divided further, s, > 0.
+    progress : callable, optional
+        Called with a `Progress` at most twice a second: the interval of RTTs that is analyzed, as `text`.
 
     Returns
     -------
@@ -603,10 +607,11 @@ def cover_paths(
     proven: list[tuple[float, float]] = []
     undecided: list[tuple[float, float]] = []
     refuted: list[float] = []
-    examined = 0
+    examined, report = 0, Reporter(progress)
     while pending:
         low, high = pending.pop()
         examined += 1
+        report(partial("RTTs from {:.6g} to {:.6g} s".format, low, high))
         if _is_proven(network, (low, high), pacing_gains, interval, radius):
             proven = _joined(proven, (low, high))
         elif high - low > resolution:

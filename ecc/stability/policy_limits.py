@@ -19,6 +19,7 @@ which runs reach. An orbit need not have a period of whole intervals.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, nan, pi
 
 import numpy as np
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import Positive, check_arguments, shown
 from ecc._support.display import Displayed, Rows, quantity_text, value_text
+from ecc._support.reports import ProgressCallback, Reporter
 from ecc.errors import ConvergenceError, LinearizationError
 from ecc.laws.dense_network import DenseNetwork
 from ecc.models.shared.policies import LOG_4
@@ -90,7 +92,13 @@ class PolicyLimit(Displayed):
 
 @check_arguments
 def policy_limit(
-    network: DenseNetwork, path: PolicyPath, parameter: str | None = None, *, maximum: float, step: float
+    network: DenseNetwork,
+    path: PolicyPath,
+    parameter: str | None = None,
+    *,
+    maximum: float,
+    step: float,
+    progress: ProgressCallback | None = None,
 ) -> PolicyLimit:
     """Return the first value of a path's parameter at which a policy's loop loses stability or its fixed point.
 
@@ -107,6 +115,8 @@ def policy_limit(
         Last value that is examined, in the unit of the parameter.
     step : float, > 0
         Distance of the values that are examined, at most 10,000 of them.
+    progress : callable, optional
+        Called with a `Progress` at most twice a second: the value that is examined, as `text`.
 
     Returns
     -------
@@ -140,7 +150,10 @@ def policy_limit(
             f"maximum must be > {begin:g}, in at most 10,000 steps, got {shown(maximum)} and steps of {shown(step)}"
         )
 
+    report = Reporter(progress)
+
     def verdict(value: float) -> bool | None:
+        report(partial("{} = {:.6g}".format, parameter, value))
         try:
             return policy_loop(network, replace(path, **{parameter: value})).is_stable
         except LinearizationError:

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 import ecc
+from ecc.laws.dense_network import DenseNetwork, Layer
 from ecc.models import QIRCP, XCP
 from ecc.stability import (
+    PolicyPath,
+    cover_paths,
     critical_rtt_ratio,
     design,
     hopf,
@@ -20,11 +23,13 @@ from ecc.stability import (
     measured_boundary,
     measured_cycle,
     perturbed_run,
+    policy_limit,
     rtt_margin,
     safe_perturbation,
 )
 
 ONE = ecc.Network.dumbbell("10 Mb/s", [0.1])
+POLICY = DenseNetwork([Layer([[0.0, -0.3, 0.0, 0.0, 0.0, 0.0, 0.0]], [0.27], "tanh")])
 SHORT = partial(perturbed_run, engine="fluid", periods=40.0, floor=2e-4)
 SEARCHES: dict[str, tuple[Callable[..., Any], str]] = {
     "critical_rtt_ratio": (partial(critical_rtt_ratio, XCP(gamma=0.3)), r"ratio = [\d.]+, of up to 5\.236"),
@@ -41,6 +46,14 @@ SEARCHES: dict[str, tuple[Callable[..., Any], str]] = {
     "measured_cycle": (
         partial(measured_cycle, "NewReno", ecc.Network.dumbbell("10 Mb/s", [0.05], 62_500), "fluid"),
         r"(the cycle|decay of the sum): a fluid run of \S+ s",
+    ),
+    "cover_paths": (
+        partial(cover_paths, POLICY, (0.059, 0.061), pacing_gains=(1.0, 1.0)),
+        r"RTTs from \S+ to \S+ s",
+    ),
+    "policy_limit": (
+        partial(policy_limit, POLICY, PolicyPath(0.05, pacing_gain=1.0), maximum=0.06, step=0.005),
+        r"rtt = \S+",
     ),
     "limit_cycle": (partial(limit_cycle, "DCTCP"), r"method \d+ of \d+, [a-z ]+"),
     "safe_perturbation": (
