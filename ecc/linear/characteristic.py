@@ -235,7 +235,7 @@ class Characteristic:
             ]
         return out[0], out[1] if len(out) > 1 else None
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of states n."""
         return int(self.constant.shape[1])

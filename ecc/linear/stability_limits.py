@@ -708,11 +708,12 @@ def stability_limit(
 
 def _reported(family: Family, name: str, progress: ProgressCallback | None, tried: set[float]) -> Family:
     """Return the family, which also collects the gains that are tried, and reports them."""
-    report = Reporter(progress)
+    report = None if progress is None else Reporter(progress)
 
     def member(gain: float) -> LinearSystem:
         tried.add(gain)
-        report(lambda: f"{name} = {gain:.6g}")
+        if report is not None:
+            report(lambda: f"{name} = {gain:.6g}")
         return family(gain)
 
     return member
