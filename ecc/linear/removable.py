@@ -115,7 +115,7 @@ def certificate_without(
             if below.at_most == above.at_least + on_axis + near:  # there are no other roots between both lines
                 number = above.at_least + on_axis + right
                 return replace(below, stable=number == 0, at_least=number, at_most=number, line=0.0, reason="")
-        if above.stable is False:
+        if above.stable is False and share == 1.0:
             return replace(above, at_most=below.at_most)
     reason = (
         below.reason or f"a root lies within {distance * unit:.2g}/s of the line, at which there are removable roots"

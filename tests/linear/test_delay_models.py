@@ -426,3 +426,5 @@ def test_a_moving_average_with_a_large_gain_is_counted_with_little_work():
     """1 + 7e5 (1 - exp(-s))/s has its zeros left of the axis; thousands lie right of a line at -0.001."""
     proof = (distributed_delay(1.0) * 7e5).loop().certify()
     assert proof.unstable == 0 and proof.stable and proof.pieces < 10_000
+    average = distributed_delay(1.0) * transfer_function([1e5], [1.0, 1.0])
+    assert average.loop().certify().unstable == 142
