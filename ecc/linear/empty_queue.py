@@ -223,8 +223,8 @@ def _by_bands(rows: list[tuple[int, float, float]], h: float, quiet: int) -> Rea
     """
     from scipy.linalg import solve_banded
 
-    short = [row for row in rows if row[0] < _SHORT_BLOCK]
-    late = [row for row in rows if row[0] >= _SHORT_BLOCK]
+    short = [row for row in rows if row[0] - 1 < _SHORT_BLOCK]
+    late = [row for row in rows if row[0] - 1 >= _SHORT_BLOCK]
     order = max(m for m, *_ in short) + 1
     factors = np.zeros(order + 1)
     factors[:2] = 1.0, -1.0

@@ -4,7 +4,7 @@ from math import e, factorial, inf, pi
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import lambertw
 
@@ -49,6 +49,7 @@ def test_bound_is_below_and_near_the_gain_of_the_step_response(alpha):
 @pytest.mark.slow
 @settings(max_examples=10)
 @given(st.floats(0.38, 1.3), st.lists(st.floats(0.1, 1.0), min_size=1, max_size=4))
+@example(1.0, [0.5, 0.9375, 0.375, 0.34375])  # its shortest delay is as long as the shortest block
 def test_finer_enclosures_are_tighter_and_contained(alpha, rtts):
     coarse, fine = (empty_queue_bound(alpha, rtts, steps=steps) for steps in (100, 1600))
     assert coarse <= fine * (1.0 + 1.1e-3)  # to which the maximum over lags is enclosed
