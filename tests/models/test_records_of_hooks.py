@@ -7,10 +7,11 @@ import pytest
 import ecc.queues
 from ecc.contract.env import NoRecord
 from ecc.models import Protocol, all_protocols, cubic, newreno
-from ecc.models.shared import telemetry, windows
+from ecc.models.shared import reported_media, telemetry, windows
 
 OF_ANY_RECORD = {*windows.STARTS.values(), newreno.flow_on_loss, telemetry.flow_on_loss}
 OF_ANY_RECORD |= {cubic.flow_on_restart, cubic.flow_on_loss}
+OF_ANY_RECORD |= {reported_media.flow_on_receive, reported_media.flow_on_report}
 """Hooks of protocols whose records or headers have no common class."""
 PROTOCOLS = all_protocols() | ecc.queues.all_disciplines()
 
