@@ -136,7 +136,7 @@ def test_help_does_not_wait_for_heavy_imports():
         (["stability", "QI-RCP", "--parameter", "alpha"], "(--network SCENARIO.toml), with --parameter"),
         (["stability", "FAST", "--time", "hybrid"], "time must be one of a linear model of FAST, got hybrid"),
         (["stability", "{scenario}", "--network", "{scenario}"], "network must not be given beside a scenario"),
-        (["stability", "{scenario}", "--rtt", "0.1"], "rtt and capacity must not be given beside a scenario"),
+        (["stability", "{scenario}", "--rtt", "0.1"], "rtt, capacity and buffer must not be given beside a scenario"),
         (
             ["stability", "RCP", "--rtt", "1", "--rtt", "2", "--capacity", "1e6", "--capacity", "1e6"],
             "rtts must have 3 entries, one more than links, got 2",

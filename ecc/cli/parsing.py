@@ -15,7 +15,6 @@ __all__ = [
     "MAX_POINTS",
     "dumbbell_or_chain",
     "indices_of",
-    "linear_protocol",
     "metric_of",
     "number_or_text",
     "pair_of",
@@ -195,17 +194,6 @@ def indices_of(text: str) -> list[int]:
     return list(dict.fromkeys(indices))
 
 
-def linear_protocol(name: str, settings: Sequence[str]) -> Protocol:
-    """A protocol that has linear models."""
-    from ecc.scenario import protocol_class
-    from ecc.stability.analysis import refusal
-
-    kind = protocol_class(name)
-    if isinstance(kind.linear_refusal, str):  # for any parameters
-        raise ValueError(refusal(kind))
-    return protocol_of(name, settings)
-
-
 def protocol_of(name: str, settings: Sequence[str], option: str = "--set") -> Protocol:
     """A protocol by its name, and NAME=VALUE of an option."""
     from ecc.network.network import from_table
@@ -259,10 +247,11 @@ def _is_text(kind: Any, text: str) -> bool:
     return kind in (str, "str") or repr(text) in str(kind).replace('"', "'")
 
 
-def dumbbell_or_chain(rtts: Sequence[str], capacities: Sequence[str]) -> Network:
+def dumbbell_or_chain(rtts: Sequence[str], capacities: Sequence[str], buffer: str | None = None) -> Network:
     from ecc.network.network import Network
 
     times, rates = [number_or_text(rtt) for rtt in rtts], [number_or_text(capacity) for capacity in capacities]
+    size = None if buffer is None else number_or_text(buffer)
     if len(rates) == 1:
-        return Network.dumbbell(rates[0], rtts=times)
-    return Network.parking_lot(rates, rtts=times * (len(rates) + 1) if len(times) == 1 else times)
+        return Network.dumbbell(rates[0], rtts=times, buffer=size)
+    return Network.parking_lot(rates, rtts=times * (len(rates) + 1) if len(times) == 1 else times, buffer=size)

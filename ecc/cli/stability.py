@@ -13,7 +13,6 @@ from ecc.cli.options import AsJson, MeanRtt, Time
 from ecc.cli.output import complain, print_json, print_text, progress_bar
 from ecc.cli.parsing import (
     dumbbell_or_chain,
-    linear_protocol,
     number_or_text,
     pair_with_settings,
     protocol_of,
@@ -33,6 +32,7 @@ _LONG_RTT = 5.0
     epilog=examples(
         "ecc stability FAST",
         "ecc stability RCP --rtt 100ms",
+        "ecc stability NewReno --rtt 100ms --buffer 100kB",
         "ecc stability my_protocol.py:Mine --rtt 20ms --set alpha=0.2",
     ),
 )
@@ -59,6 +59,10 @@ def stability(
             help="Capacity of the bottleneck. Default: 100 Mb/s. Several times: a chain of links; flow 0"
             " crosses all, each other flow one.",
         ),
+    ] = None,
+    buffer: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Buffer of each link. Default: no limit."),
     ] = None,
     network: Annotated[
         Path | None, typer.Option(metavar="SCENARIO.toml", help="Scenario file that gives links and flows.")
@@ -92,6 +96,8 @@ def stability(
 ) -> int:
     """Print the stable interval of a parameter, the verdicts and the margins of a protocol's linear models.
 
+    A protocol without linear models has its limit cycle instead, and how fast deviations from it decay.
+
     Without --rtt and a scenario: the verdicts of all linear models on the protocol's reference network.
     """
     from dataclasses import replace
@@ -104,15 +110,23 @@ def stability(
         raise ValueError(f"network must not be given beside a scenario, which has its own, got {network}")
     scenario = network or (Path(protocol) if protocol.endswith(".toml") else None)
     if scenario is None and not rtt:
-        of_networks = {"capacity": capacity, "parameter": parameter, "mean-rtt": mean_rtt, "clocking": clocking}
+        of_networks = {
+            "capacity": capacity,
+            "buffer": buffer,
+            "parameter": parameter,
+            "mean-rtt": mean_rtt,
+            "clocking": clocking,
+        }
         if unused := [f"--{name}" for name, value in of_networks.items() if value]:
             raise ValueError(
                 "rtt must be given for each flow (--rtt 100ms), or a network (--network SCENARIO.toml), with "
                 f"{unused[0]}"
             )
         return _print_verdicts(protocol, settings or (), None if time is None else [str(name) for name in time], json)
-    if scenario is not None and (rtt or capacity):
-        raise ValueError(f"rtt and capacity must not be given beside a scenario, which has its own, got {scenario}")
+    if scenario is not None and (rtt or capacity or buffer):
+        raise ValueError(
+            f"rtt, capacity and buffer must not be given beside a scenario, which has its own, got {scenario}"
+        )
     case = None if scenario is None else Scenario.from_toml(scenario)
     if case is not None and protocol.endswith(".toml"):
         chosen: Any = case.protocol
@@ -121,8 +135,8 @@ def stability(
         else:
             chosen = pair_with_settings(chosen, settings or ())
     else:
-        chosen = linear_protocol(protocol, settings or ())
-    over = dumbbell_or_chain(rtt or (), capacity or ("100 Mb/s",)) if case is None else case.network
+        chosen = protocol_of(protocol, settings or ())
+    over = dumbbell_or_chain(rtt or (), capacity or ("100 Mb/s",), buffer) if case is None else case.network
     for text in rtt or ():
         if isinstance(number_or_text(text), float) and float(text) >= _LONG_RTT:
             complain(f"note: an RTT of {text} is {text} s; for milliseconds: --rtt {text}ms")

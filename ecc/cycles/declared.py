@@ -26,9 +26,9 @@ def declared_cycle(loop: Protocol | ProtocolAssignment, network: Network, time: 
     Raises
     ------
     LinearizationError
-        Another loop or network, or a protocol that computes no cycle.
+        A loop of hosts and queue disciplines, or a protocol that computes no cycle.
     ConvergenceError
-        Discrete time, or hosts that do not switch.
+        Discrete time, hosts that do not switch, or a network for which the protocol computes no cycle.
 
     Examples
     --------
@@ -37,11 +37,16 @@ def declared_cycle(loop: Protocol | ProtocolAssignment, network: Network, time: 
     >>> 8.0 < cycle.period < 12.0, cycle.stable
     (True, True)
     """
-    orbit = loop.cycle_orbit(network) if isinstance(loop, Protocol) else None
-    if orbit is None:
+    if not isinstance(loop, Protocol) or type(loop).cycle_orbit is Protocol.cycle_orbit:
         raise LinearizationError("it declares no `cycle_orbit`")
     if time != "continuous":
         raise ConvergenceError("its cycle is computed in continuous time only")
+    try:
+        orbit = loop.cycle_orbit(network)
+    except LinearizationError as error:  # the reason of the protocol, not that of other methods
+        raise ConvergenceError(str(error)) from None
+    if orbit is None:
+        raise LinearizationError("its `cycle_orbit` computes none here")
     multipliers = np.array(sorted(orbit.multipliers, key=abs, reverse=True), dtype=complex)
     return LimitCycle(
         "cycle",

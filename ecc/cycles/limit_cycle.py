@@ -130,7 +130,7 @@ class LimitCycle(Displayed):
         if self.along:
             rows.append(("multipliers 1 along further cycles", str(self.along)))
         if not isnan(self.utilization):
-            rows.append(("utilization", value_text(self.utilization)))
+            rows.append(("utilization", number_text(self.utilization)))
         if not isnan(self.exponent):
             low, high = (number_text(bound) for bound in self.interval)
             rows.append(("Lyapunov exponent per period", f"{number_text(self.exponent)} ({low} to {high})"))

@@ -79,6 +79,7 @@ _SPREAD = {"fluid": 0.03, "packet": 0.1}  # standard deviation of return times, 
 _MAX_PACKETS = 2e7
 _MAX_INTERVALS = 2e6  # control intervals of a fluid run
 _REST = 1e-5  # range of rates, over C, and of the queue, over C RTT, up to which the last half of a run is at rest
+_ROUNDING = 1e-9  # of a queue, by which rounding lowers it
 _GROWTH_OF_QUEUE = 1.5  # factor by which a queue that grows without bound grows in the last half of a run, at least
 _DECLARED_TIMES = 300.0, 2000.0  # s, of runs in which declared cycles are counted
 _DECLARED_ERROR = 0.01  # standard error of period and amplitude, as a share, with which a run is long enough
@@ -405,7 +406,7 @@ def _settled(case: _Case) -> tuple[_Case, _Cycle]:
         if grows and grew:
             raise ConvergenceError(
                 f"no periodic motion was found: the queue grows without bound, to {series.queue[-1]:.4g} bytes within "
-                f"{length:.4g} s"
+                f"{length:.4g} s, in a buffer without a limit"
             )
         grew = grows
         near = None if case.near is None else case.near / step
@@ -440,7 +441,8 @@ def _rests(case: _Case, series: _Series) -> bool:
 def _grows(series: _Series) -> bool:
     """Return whether the queue never falls in the last half of a run, and grows much."""
     late = series.queue[len(series.queue) // 2 :]
-    return bool(late[-1] > _GROWTH_OF_QUEUE * late[0] and np.all(np.diff(late) >= 0.0))
+    falls = np.diff(late) < -_ROUNDING * late[-1]
+    return bool(late[-1] > _GROWTH_OF_QUEUE * late[0] and not falls.any())
 
 
 def _finer(case: _Case, settled: float, period: float) -> _Cycle:

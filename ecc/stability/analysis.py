@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from math import inf, isnan, nan
 from typing import Any, Unpack
@@ -22,6 +23,8 @@ from ecc.contract.equilibrium import Bound
 from ecc.contract.kinds import router_takes
 from ecc.contract.parameters import label
 from ecc.contract.protocol import Protocol
+from ecc.cycles.closed_loop import TIMES, limit_cycle
+from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.reference_cases import case_on
 from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
 from ecc.linear import DelaySystem, Margins, SampledSystem, StabilityLimit, Switched, SwitchedLoop
@@ -386,12 +389,14 @@ class Analysis(Displayed):
     bounds : tuple of Bound
         The published bounds.
     cycle : RelayCycle or None
-        The limit cycle of a protocol with relays as sources, or None.
+        The limit cycle of a protocol with relays as sources, by its describing function; or None.
     scaling_rtt : str
         The choice of the RTT d by routers, if flows have different RTTs and the law uses d; else empty.
     perturbation : SafePerturbation or None
         The perturbations that die out in fluid runs at the present parameters, for stable windows and below a
         subcritical limit; else None.
+    cycles : tuple of LimitCycle
+        The limit cycles of a loop without linear models, one for each time in which it was found.
     """
 
     protocol: Protocol | ProtocolAssignment
@@ -405,16 +410,19 @@ class Analysis(Displayed):
     cycle: RelayCycle | None
     scaling_rtt: str = ""
     perturbation: SafePerturbation | None = None
+    cycles: tuple[LimitCycle, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes of the models, each once."""
-        return tuple(dict.fromkeys(note for model in self.models for note in model.notes))
+        """Notes of the models and the cycles, each once."""
+        return tuple(dict.fromkeys(note for model in (*self.models, *self.cycles) for note in model.notes))
 
     @property
     def conclusion(self) -> str:
         """The verdict in one line, with the values of the parameter up to which it holds."""
         at = f"at {self.parameter} = {self._value():g}" if self.parameter else "at these parameters"
+        if self.cycles:
+            return self._conclusion_of_cycles()
         if not self.models:
             return f"not known, because {self._name} has no linear model here; a run shows the behavior"
         if self._has_signed_queue:
@@ -428,6 +436,18 @@ class Analysis(Displayed):
         (verdict,) = by_verdict
         models = "all linear models" if self.models[1:] else f"the {self.models[0].time} model"
         return f"{verdict} {at} in {models}{self._reach(verdict)}"
+
+    def _conclusion_of_cycles(self) -> str:
+        """Return whether the loop returns to its limit cycles after small deviations."""
+        words = {
+            True: "it returns to its limit cycle after small deviations",
+            False: "its limit cycle is unstable",
+            None: "the stability of its limit cycle is undecided",
+        }
+        by_verdict: dict[bool | None, list[str]] = {}
+        for cycle in self.cycles:
+            by_verdict.setdefault(cycle.stable, []).append(cycle.time)
+        return "; ".join(f"{words[verdict]} in {' and '.join(times)} time" for verdict, times in by_verdict.items())
 
     def _conclusion_above_zero(self, at: str) -> str:
         """Return the verdict on loops with the queue kept >= 0, because the models with signed queues have others."""
@@ -459,7 +479,9 @@ class Analysis(Displayed):
 
     def _note_rows(self) -> Rows:
         """Return rows of the notes, each with the models that it concerns."""
-        about = {note: [model.time for model in self.models if note in model.notes] for note in self.notes}
+        about = {
+            note: [model.time for model in (*self.models, *self.cycles) if note in model.notes] for note in self.notes
+        }
         return [(f"note ({', '.join(times)})", note) for note, times in about.items()]
 
     def _title(self) -> str:
@@ -470,7 +492,7 @@ class Analysis(Displayed):
     def _models(self) -> list[tuple[str, ...]]:
         """Return rows of a name and a cell for each model, without empty rows; the first row names the models."""
         if not self.models:
-            return []
+            return self._cycles()
         mark = " *" * self._has_signed_queue
         head = ("linear model" + mark, *(model.time for model in self.models))
         at = f"at {self.parameter} = {self._value():g}" if self.parameter else "at these parameters"
@@ -483,6 +505,17 @@ class Analysis(Displayed):
             for name, text in model._rows():
                 rows.setdefault(name, [""] * len(self.models))[k] = text
         return [head, *((name + mark, *cells) for name, cells in rows.items() if any(cells))]
+
+    def _cycles(self) -> list[tuple[str, ...]]:
+        """Return rows of a name and a cell for each limit cycle; the first row names the times."""
+        if not self.cycles:
+            return []
+        rows: dict[str, list[str]] = {}
+        for k, cycle in enumerate(self.cycles):
+            for name, text in cycle._rows():
+                rows.setdefault(name, [""] * len(self.cycles))[k] = text
+        del rows["method"]
+        return [("limit cycle", *(cycle.time for cycle in self.cycles)), *((name, *row) for name, row in rows.items())]
 
     @property
     def _has_signed_queue(self) -> bool:
@@ -521,7 +554,8 @@ class Analysis(Displayed):
             name = self._name
             rows.append((f"* not the loop of {name}", "in these models the queue may be negative"))
         if self.cycle is not None:
-            rows += [(f"limit cycle of the queue, {name}", text) for name, text in self.cycle._rows()]
+            rows += [(f"describing function, {name} of the queue", text) for name, text in self.cycle._rows()]
+        rows += [(f"computed in {cycle.time} time by", cycle.method) for cycle in self.cycles]
         if self.perturbation is not None:
             rows.append(("in the fluid", self.perturbation.text()))
         for bound in self.bounds:
@@ -529,7 +563,7 @@ class Analysis(Displayed):
             text = f"{condition} ({bound.kind}, {bound.time}; {bound.hypotheses})"
             rows.append((f"published, {bound.theorem}", text))
         rows += [("runs", self.protocol.run_findings)] if self.protocol.run_findings else []
-        rows += [(f"no {time} model", reason) for time, reason in self.refused.items()]
+        rows += [(f"no {name}" if " " in name else f"no {name} model", why) for name, why in self.refused.items()]
         rows += [("d of routers", self.scaling_rtt)] if self.scaling_rtt else []
         margins = _OF_DELAY_MARGINS if any(model.margins is not None for model in self.models) else ""
         return [*rows, *([("assumed", _ASSUMED + margins)] if self.models else [])]
@@ -571,6 +605,7 @@ class Analysis(Displayed):
             "conclusion": self.conclusion,
             "published": [asdict(bound) for bound in self.bounds],
             "cycle": None if self.cycle is None else asdict(self.cycle),
+            "cycles": [_cycle_dict(cycle) for cycle in self.cycles],
             "safe_perturbation": None if self.perturbation is None else asdict(self.perturbation),
         }
 
@@ -643,15 +678,15 @@ def analyze(
     Returns
     -------
     Analysis
-        Results; its repr is the output of `ecc stability`. It includes the limit cycle of a protocol with relays as
-        sources. For stable windows, and below a subcritical limit, fluid runs measure which perturbations die out; this
-        takes seconds.
+        Results; its repr is the output of `ecc stability`. A loop without linear models has its limit cycles instead,
+        with the multipliers of deviations, if `limit_cycle` finds them. For stable windows, and below a subcritical
+        limit, fluid runs measure which perturbations die out; this takes seconds.
 
     Raises
     ------
     LinearizationError
-        The protocol has no linear model, or no equilibrium on this network; the message has the reason and an
-        alternative.
+        The protocol has no linear model, or no equilibrium on this network, and no limit cycle was found; the message
+        has the reasons and an alternative.
     ValueError
         The protocol does not have the parameter.
 
@@ -670,7 +705,7 @@ def analyze(
             progress(Step(step))
 
     if isinstance(protocol, Protocol) and (protocol.linear_refusal is not None or not protocol.times):
-        return _without_model(protocol, network)
+        return _without_model(protocol, network, times, _refusal(protocol), report)
     models, refused = [], {}
     for time in protocol.times if times is None else times:
         report(f"{time} model")
@@ -688,7 +723,9 @@ def analyze(
         models.append(_checked(model, protocol, network, name, chosen))
     if not models:
         reasons = "; ".join(dict.fromkeys(refused.values()))
-        raise LinearizationError(f"{reasons}; {_RUN}")
+        if isinstance(protocol, Protocol):  # it has models on other networks
+            raise LinearizationError(f"{reasons}; {_RUN}")
+        return _without_model(protocol, network, times, reasons, report)
     switched = next((model.system.switched for model in models if model.system.switched is not None), None)
     scope = None
     if switched is not None and name and not switched.caveat:
@@ -854,33 +891,53 @@ def _decays_slowly(loop: SwitchedLoop) -> bool:
     return bool(root.imag != 0.0 and root.real > _SLOWEST)
 
 
-def _without_model(protocol: Protocol, network: Network) -> Analysis:
-    """Return the analysis of a limit cycle if sources are relays; otherwise raise the refusal."""
-    if protocol.has_relay():
-        try:
-            cycle = relay_cycle(protocol, network)
-        except (ValueError, LinearizationError) as error:
-            raise LinearizationError(f"{error}; {_RUN}") from None
-        refused = {"linear": f"{protocol.linear_refusal}; the limit cycle is by its describing function"}
-        return Analysis(protocol, network, "", (), refused, None, None, (), cycle)
-    raise LinearizationError(refusal(protocol))
+def _without_model(
+    protocol: Protocol | ProtocolAssignment,
+    network: Network,
+    times: Sequence[str] | None,
+    reason: str,
+    report: Callable[[str], None],
+) -> Analysis:
+    """Return the analysis of the limit cycles of a loop that has no linear model for a reason.
 
-
-def refusal(protocol: Protocol | type[Protocol]) -> str:
-    """Return why a protocol has no linear model, and an alternative.
-
-    Parameters
-    ----------
-    protocol : Protocol
-        Protocol, or a class of protocols that refuses linear models for all its variants.
+    Raises
+    ------
+    LinearizationError
+        No cycle was found.
     """
-    kind = protocol if isinstance(protocol, type) else type(protocol)
+    relay = None
+    if isinstance(protocol, Protocol) and protocol.has_relay():
+        with suppress(ValueError, LinearizationError):
+            relay = relay_cycle(protocol, network)
+    refused, cycles = {"linear": reason}, []
+    for time in TIMES if times is None else [time for time in times if time in TIMES]:
+        try:
+            cycle = limit_cycle(protocol, network, time, progress=lambda step: report(f"limit cycle, {step}"))
+        except (ValueError, LinearizationError) as error:
+            refused[f"{time} cycle"] = str(error)
+        else:
+            cycles.append(cycle)
+    if not cycles and relay is None:
+        raise LinearizationError("; ".join([*list(refused.values())[:2], _RUN]))
+    return Analysis(protocol, network, "", (), refused, None, None, (), relay, cycles=tuple(cycles))
+
+
+def _cycle_dict(cycle: LimitCycle) -> dict[str, Any]:
+    """Return the numbers and the verdict of a limit cycle as plain data."""
+    names = ("object", "time", "period", "mean", "amplitude", "along", "stable", "proven", "method", "notes")
+    row = {name: getattr(cycle, name) for name in names}
+    row["multipliers"] = [[float(value.real), float(value.imag)] for value in cycle.multipliers]
+    return row
+
+
+def _refusal(protocol: Protocol) -> str:
+    """Return why a protocol has no linear model, and over which queue discipline it has one."""
     reason = protocol.linear_refusal
-    if not isinstance(reason, str):
-        needs_queue = kind.has_hosts() and kind.loss_response_law is not None
-        discipline = " without a queue discipline that drops or marks (links of the scenario)" if needs_queue else ""
-        return f"{kind.__name__} has no linear model{discipline}; {_RUN}"
-    return f"{reason}; {'' if isinstance(protocol, type) else _over_discipline(protocol)}{_RUN}"
+    if isinstance(reason, str):
+        return f"{reason}{_over_discipline(protocol)}"
+    needs_queue = protocol.has_hosts() and protocol.loss_response_law is not None
+    discipline = " without a queue discipline that drops or marks (links of the scenario)" if needs_queue else ""
+    return f"{type(protocol).__name__} has no linear model{discipline}"
 
 
 def _over_discipline(protocol: Protocol) -> str:
@@ -894,4 +951,4 @@ def _over_discipline(protocol: Protocol) -> str:
         return ""
     flows, links = (f'{{ default = {{ name = "{name}" }} }}' for name in (type(protocol).__name__, loop.discipline))
     halves = f"protocol = {{ flows = {flows}, links = {links} }}"
-    return f"over a queue discipline it has linear models: in a scenario, {halves}; "
+    return f"; over a queue discipline it has linear models: in a scenario, {halves}"

@@ -18,9 +18,10 @@ from ecc.models import ConstantRate, all_protocols
 from ecc.stability import analyze, critical_gain, stable_interval
 
 ONE = ecc.Network.dumbbell("100 Mb/s", ["100 ms"])
-WITHOUT = {"NewReno", "CUBIC", "DCTCP", "Vegas", "BIC", "VCP", "UTIL", "Swift", "TIMELY"}
-WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "C4", "Compound", "ConstantRate", "ABC", "Aurora", "Orca", "GCC"}
-WITHOUT |= {"SCReAM"}
+WITHOUT = {"NewReno", "CUBIC", "DCTCP", "Vegas", "BIC", "UTIL", "TIMELY", "NSCC", "Prague", "Compound", "ConstantRate"}
+WITHOUT |= {"ABC", "Orca", "GCC", "SCReAM"}
+CYCLES = {"BBR", "BBRv1", "BBRv2", "C4", "Aurora", "Swift", "VCP"}
+"""Without linear models, but with limit cycles on a link without a limit of its buffer."""
 ROUNDS = {"SPERC", "ExpressPass", "Vivace"}
 """Maps per round, without a main parameter: tests/loops/test_round_maps.py."""
 SHORT = {"PatchedTIMELY", "DCQCN", "HPCC", "PowerTCP", "ThetaPowerTCP"}
@@ -37,7 +38,9 @@ def _cases(names):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", _cases(sorted(set(all_protocols()) - WITHOUT - RELAYS - SHORT - MEDIA - ROUNDS)))
+@pytest.mark.parametrize(
+    "name", _cases(sorted(set(all_protocols()) - WITHOUT - CYCLES - RELAYS - SHORT - MEDIA - ROUNDS))
+)
 def test_every_protocol_with_a_linear_model_has_an_interval_around_its_own_main_parameter(name, capsys):
     assert main(["stability", name, "--rtt", "100ms", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -63,28 +66,50 @@ def test_every_protocol_with_a_linear_model_has_an_interval_around_its_own_main_
 
 @pytest.mark.parametrize("name", sorted(WITHOUT))
 def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, capsys):
-    assert main(["stability", name, "--rtt", "100ms"]) == 2
+    rate = ["--set", "rate=1Mb/s"] if name == "ConstantRate" else []
+    assert main(["stability", name, "--rtt", "100ms", *rate]) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.count("\n") == 1
-    probing = "has no linear model: its hosts are state machines that alternate between probes, and never settle"
-    acting = "has no linear model: its hosts act at the ends of intervals, on whole histories"
     reason = {
         "ABC": "ABC has no ACK-clocked linear model if a window that is not paced meets no queue, got flow 0",
-        "Aurora": f"Aurora {acting}",
-        "BBR": f"BBR {probing}",
-        "BBRv1": f"BBRv1 {probing}",
-        "BBRv2": f"BBRv2 {probing}",
-        "C4": f"C4 {probing}",
         "ConstantRate": "ConstantRate responds to no feedback: it has no linear model",
-        "Orca": f"Orca {acting}",
+        "Orca": "Orca has no linear model: its hosts act at the ends of intervals, on whole histories",
         "GCC": "GCC has no linear model: an over-use of the path switches its rate from increase to decrease",
         "NSCC": "NSCC has no linear model alone: its windows decrease only at marks",
         "SCReAM": "SCReAM has no linear model: its average of delays falls at once, and grows by a quarter",
-        "Swift": "Swift has no linear model: its windows grow up to the target delay, and have no slope there",
     }
     assert said.err.startswith(f"ecc: {reason.get(name, f'{name} has no equilibrium')}")
     assert said.err.endswith("; a run shows what it does: ecc simulate SCENARIO.toml\n")
     assert "ecc." not in said.err.removeprefix("ecc: ")  # commands, no names of Python
+
+
+@pytest.mark.parametrize(
+    ("host", "buffer", "stable"),
+    [
+        ("BBR", (), {"continuous": True, "discrete": True}),
+        ("NewReno", ("--buffer", "300kB"), {"continuous": True, "discrete": True}),
+        ("Aurora", (), {"continuous": True}),  # its hosts have no map per round
+    ],
+)
+def test_a_protocol_without_linear_model_has_its_limit_cycles(host, buffer, stable, capsys):
+    assert main(["stability", host, "--rtt", "100ms", *buffer, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    network = ecc.Network.dumbbell("100 Mb/s", ["100 ms"], buffer=buffer[1] if buffer else None)
+    for row in result["cycles"]:
+        found = ecc.stability.limit_cycle(all_protocols()[host](), network, row["time"])
+        assert (row["period"], row["amplitude"], row["stable"]) == (found.period, found.amplitude, found.stable)
+        assert [complex(*value) for value in row["multipliers"]] == found.multipliers.tolist()
+    assert {row["time"]: row["stable"] for row in result["cycles"]} == stable
+    refused = {"linear"} | {f"{time} cycle" for time in {"continuous", "discrete"} - set(stable)}
+    assert set(result["refused"]) == refused
+    assert result["conclusion"].startswith("it returns to its limit cycle after small deviations in continuous")
+
+
+def test_a_pair_without_linear_model_has_its_limit_cycle():
+    network = ecc.Network.dumbbell("50 Mb/s", ["20 ms"])
+    text = repr(analyze({"flows": ecc.models.CUBIC(), "links": ecc.queues.CoDel()}, network, times=["continuous"]))
+    assert "limit cycle" in text and "no linear model: CoDel has no linear model" in text
+    assert text.splitlines()[-1].startswith("conclusion: it returns to its limit cycle")
 
 
 def test_a_refusal_names_a_queue_discipline_with_linear_models_as_a_scenario_has_it(capsys):
@@ -98,9 +123,9 @@ def test_a_refusal_names_a_queue_discipline_with_linear_models_as_a_scenario_has
     assert "discipline" not in capsys.readouterr().err
 
 
-def test_of_flows_that_do_not_move_as_one_no_limit_cycle_is_given(capsys):
-    assert main(["stability", "PEDN", "--rtt", "100ms", "--rtt", "50ms"]) == 2
-    assert capsys.readouterr().err.startswith("ecc: relays switch together on one link with equal RTTs only")
+def test_of_flows_that_do_not_move_as_one_no_describing_function_is_given():
+    found = analyze(ecc.models.PEDN(), ecc.Network.dumbbell("100 Mb/s", ["100 ms", "50 ms"]))
+    assert found.cycle is None and [cycle.time for cycle in found.cycles]
 
 
 @pytest.mark.slow
@@ -169,10 +194,11 @@ def test_of_a_relay_the_limit_cycle_is_given(name, capsys):
     result = json.loads(capsys.readouterr().out)
     found = ecc.stability.relay_cycle(all_protocols()[name](), ONE)
     assert result["cycle"] == {"mean": found.mean, "amplitude": found.amplitude, "period": found.period}
+    assert [cycle["time"] for cycle in result["cycles"]] == ["continuous", "discrete"]
     assert main(["stability", name, "--rtt", "100ms"]) == 0
-    assert (
-        f"{name} on a link of 100 Mb/s, a flow, RTT 100 ms\nlimit cycle of the queue, mean: " in capsys.readouterr().out
-    )
+    said = capsys.readouterr().out
+    assert said.startswith(f"{name} on a link of 100 Mb/s, a flow, RTT 100 ms\n  limit cycle")
+    assert "\ndescribing function, mean of the queue: " in said
 
 
 @pytest.mark.slow
