@@ -25,6 +25,7 @@ ROUNDING = 1e-10
 _SAME = 1e-12  # relative change by a Newton step below which it is due to rounding
 _STEPS, _NEWTON = 500, 20  # steps on the path to the equilibrium; Newton steps from a point of it
 _NEAR_STEPS = 31  # steps on the path from the equilibrium of a similar loop, before a search from the beginning
+_FAR = 1e3  # relative change from that equilibrium above which Newton's method has diverged
 _SWEEPS, _HALVINGS, _MAX_VALUE = 3, 60, 1e9  # limits of the search for a start
 _NEWTON_STEPS, _EULER_STEPS, _COARSE = 4, 12, 1e-6  # steps that settle host states; relative width of a bracket then
 
@@ -264,10 +265,10 @@ def _settle(loop: MarkedLoop) -> NDArray[np.float64]:
         first = newton_step(z)
         # Newton's method would add rounding errors to the same equilibrium: models would not be affine in the gain.
         same = change(first, z) < _SAME
-        if (candidate := z if same else converged(z, first)) is not None and accepted(candidate):
-            known[family] = candidate
-            return candidate
-        if (candidate := followed(z, range(1, _NEAR_STEPS))[0]) is not None:
+        candidate = z if same else converged(z, first)
+        if candidate is None or not accepted(candidate):
+            candidate = followed(z, range(1, _NEAR_STEPS))[0]
+        if candidate is not None and change(candidate, z) < _FAR:
             known[family] = candidate
             return candidate
     candidate, stuck = followed(_start(loop, start, low, high), range(_STEPS))

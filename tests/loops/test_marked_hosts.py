@@ -582,6 +582,15 @@ def test_equilibria_of_a_family_start_at_that_of_the_previous_member(monkeypatch
             )
 
 
+def test_a_diverged_start_at_the_previous_member_is_not_an_equilibrium():
+    """Newton's method from the equilibrium at 100 ms passes a switch of CUBIC's law and diverges."""
+    pair = {"flows": CUBIC(), "links": PIE()}
+    networks = [Network.dumbbell("100 Mb/s", [rtt] * 4, packet_size=1500) for rtt in (0.1, 0.03)]
+    with equilibria_of_a_family():
+        systems = [linearize(pair, network) for network in networks]
+    np.testing.assert_allclose(systems[1].matrices, linearize(pair, networks[1]).matrices, rtol=1e-6)
+
+
 def test_a_search_that_rests_at_a_limit_ends(monkeypatch):
     """All later steps return the same states, one of which is at its limit."""
     evaluations = []
