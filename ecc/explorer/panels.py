@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import inf, isfinite
@@ -125,14 +126,20 @@ def panel(
 
 @lru_cache(maxsize=_KEPT_RUNS)
 def _model(key: _Key) -> DelaySystem | SampledSystem:
-    with equilibria_of_a_family(_equilibria(key.view.protocol, key.view.second, key.view.discipline)):
+    with equilibria_of_a_family(dict(_equilibria(_Key(_without(key.view, key.view.parameters), duration=False)))):
         return key.view.linear()
 
 
 @lru_cache(maxsize=_KEPT_RUNS)
-def _equilibria(*names: str) -> dict[Any, Real]:
-    """Return the last equilibria of a loop, at which the search for the next one starts."""
-    return {}
+def _equilibria(key: _Key) -> dict[Any, Real]:
+    """Return the equilibrium of a view with default parameters, at which those of other parameters start.
+
+    A start at the equilibrium of the last view would change results: Newton's method stops near a switch of a law.
+    """
+    known: dict[Any, Real] = {}
+    with suppress(ValueError, TypeError, EccError), equilibria_of_a_family(known):
+        key.view.linear()
+    return known
 
 
 class _Key:
@@ -247,7 +254,7 @@ def _limit_of(view: View, name: str, cancel: Cancel) -> Answer:
     return {"words": words, "rows": rows, "limit": limit.value if isfinite(limit.value) else None, "notes": notes}
 
 
-def _without(view: View, names: Sequence[str]) -> View:
+def _without(view: View, names: Collection[str]) -> View:
     """Return the view with the defaults of some parameters, so that results which do not depend on them are found."""
     remaining = {name: value for name, value in view.parameters.items() if name not in names}
     try:
