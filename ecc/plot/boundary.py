@@ -18,7 +18,8 @@ __all__ = ["boundary_figure", "envelope_figure", "stability_map_figure"]
 _MAX_LINE = 40  # characters of a line of the y title: a longer one would exceed the axis
 _BEYOND = 2.5  # largest gain that is shown at first, as a multiple of the last end of a stable range
 _EN_SPACE = "\u2002"
-_BELOW_ABOVE = ((0.0, PALETTE[0]), (0.5, "#ffffff"), (1.0, PALETTE[1]))
+_BELOW_ABOVE = ((0.0, PALETTE[0]), (0.5, "#d9eaf3"), (0.5, "#fae7d9"), (1.0, PALETTE[1]))
+"""Colors of a map: even next to the threshold, both sides differ from each other and from white, a missing value."""
 
 
 @check_arguments(gaps=True)
