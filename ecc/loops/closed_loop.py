@@ -129,7 +129,7 @@ def _linearize_halves(halves: ProtocolAssignment, network: Network, choice: Mode
     """Return the model of hosts over queue disciplines."""
     if all(protocol.has_hosts() for protocol in halves.protocols):
         raise TypeError(
-            f"protocol must be one Protocol for a linear model, or hosts over queue disciplines, got {halves}"
+            f"a linear model needs one protocol, or hosts over queue disciplines that mark or drop, got {halves}"
         )
     unsupported = (choice.approximation, choice.assignment, choice.mean_rtt, choice.intervals)
     if any(option is not None for option in unsupported):

@@ -174,7 +174,7 @@ def test_only_packets_run_several_protocols():
         ecc.fluid.simulate(scenario)
     with pytest.raises(
         TypeError,
-        match="protocol must be one Protocol for a linear model, or hosts over queue disciplines, got RCP, QIRCP",
+        match="a linear model needs one protocol, or hosts over queue disciplines that mark or drop, got RCP, QIRCP",
     ):
         ecc.linearize(scenario.protocol, TWO)
     with pytest.raises(
