@@ -358,6 +358,7 @@ def _map(view: View, axes: Sequence[str], cancel: Cancel, coarse: bool, wait: Wa
         log_x=True,
         log_y=True,
     )
+    drawn.update_layout(margin_t=24)  # no buttons above the figure
     x, y = names
     drawn.add_scatter(
         x=[sliders[x].value],

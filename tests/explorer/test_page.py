@@ -135,12 +135,18 @@ def test_figures_stay_in_their_panels_if_the_window_is_resized_after_a_move(serv
     set_number(page, "alpha", "0.6")
     page.wait(f"document.querySelector('.limit dd').textContent === '0.6' && {QUIET}", HANG)
     page.call("Emulation.setDeviceMetricsOverride", width=1000, height=900, deviceScaleFactor=1, mobile=False)
-    width = "document.querySelector('.plot .svg-container').clientWidth"
-    page.wait(f"Math.abs({width} - document.querySelector('.plot').clientWidth) < 2", HANG)
+    figure = "plot.querySelector('.svg-container').clientWidth"
+    fits = f"[...document.querySelectorAll('.plot')].every(plot => Math.abs({figure} - plot.clientWidth) < 2)"
+    page.wait(fits, HANG)
     page.value("new Promise(resolve => setTimeout(resolve, 500))")  # Plotly resizes figures after 100 ms
     assert page.value("[...document.querySelectorAll('.plot')].every(plot => plot.clientHeight > 300)")
     cards = "[...document.querySelectorAll('.panel')]"
     assert page.value(f"{cards}.every(panel => panel.scrollHeight <= panel.clientHeight + 1)")
+    page.call("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
+    page.wait(fits, HANG)
+    before = page.value("document.querySelector('.queue .plot').clientWidth")
+    page.value("[...document.querySelectorAll('.check')].find(each => each.textContent === 'Stability limit').click()")
+    page.wait(f"document.querySelector('.queue .plot').clientWidth < 0.6 * {before} && {fits}", HANG)
 
 
 def test_a_slow_machine_draws_the_last_position_of_a_slider(server, browser):

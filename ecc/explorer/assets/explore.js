@@ -6,7 +6,7 @@ const MAX_SEARCHES = 2; // requests of searches at a time: browsers allow six co
 const PATIENCE = 500; // ms after which a request is replaced by that of a newer view
 const STEPS = 1000; // positions of a logarithmic slider
 const FIRST_PANELS = ["verdict", "limit", "nyquist", "rates", "queue"];
-const CONFIG = { displayModeBar: false, responsive: true };
+const CONFIG = { displayModeBar: false };
 
 function element(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -19,6 +19,7 @@ function element(tag, attributes = {}, ...children) {
   return node;
 }
 
+const breakable = name => name.split(/(?<=[._])/).flatMap(part => [part, element("wbr")]); // between the words of a name
 const text = value => (value < 1e7 ? String(Number(value.toPrecision(4))) : value.toExponential().replace(/(\.\d{3})\d+/, "$1"));
 const position = (value, low, high) => Math.round((STEPS * Math.log(value / low)) / Math.log(high / low));
 const valueAt = (place, low, high) => Number((low * (high / low) ** (place / STEPS)).toPrecision(4));
@@ -173,11 +174,19 @@ export async function mount(root, transport) {
     if (!plot) {
       plot = element("div", { class: "plot", role: "img" });
       content.replaceChildren(plot);
+      let width = plot.clientWidth; // changes with the window, and if the number of panels changes
+      new ResizeObserver(() => {
+        if (!plot._fullLayout || !plot.clientWidth || plot.clientWidth === width) return;
+        width = plot.clientWidth;
+        Plotly.Plots.resize(plot);
+      }).observe(plot);
     }
     const figure = JSON.parse(json);
-    Object.assign(figure.layout, { height: (content.clientWidth < 450 ? 330 : 340) + ("yaxis2" in figure.layout ? 100 : 0), width: undefined, autosize: true });
+    const entries = new Set(figure.data.filter(trace => trace.showlegend !== false).map(trace => trace.name)).size;
+    const rows = content.clientWidth < 450 ? Math.max(0, entries - 2) : 0; // of the legend, in addition to the first one
+    Object.assign(figure.layout, { height: 340 + ("yaxis2" in figure.layout ? 100 : 0) + 20 * rows, width: undefined, autosize: true });
     figure.layout.margin = { l: 56, r: 12, t: 16, b: 48, ...(figure.layout.margin?.t ? { t: figure.layout.margin.t } : {}) };
-    plot.style.height = `${figure.layout.height}px`; // Plotly gives a figure the height of its element if the window is resized
+    plot.style.height = `${figure.layout.height}px`; // Plotly gives a figure the height of its element if it is resized
     if (state.held && plot._fullLayout)
       for (const key of Object.keys(plot._fullLayout))
         if (/^[xy]axis\d*$/.test(key))
@@ -224,7 +233,7 @@ export async function mount(root, transport) {
     range.addEventListener("change", () => { state.held = false; settle(); });
     box.addEventListener("change", () => { if (Number(box.value) > 0) { set(Number(box.value)); show(); } else box.value = text(value); });
     show();
-    const parts = [element("label", { for: id }, title), range, element("span", { class: "number" }, box, element("span", { class: "unit" }, unit))];
+    const parts = [element("label", { for: id }, ...breakable(title)), range, element("span", { class: "number" }, box, element("span", { class: "unit" }, unit))];
     if (explanation) {
       range.setAttribute("aria-describedby", `${id}-help`);
       parts.push(element("p", { class: "help", id: `${id}-help`, title: explanation }, explanation));
@@ -284,7 +293,8 @@ export async function mount(root, transport) {
     for (const [side, part] of state.sides.entries()) {
       const suffix = state.sides.length > 1 ? ` ${"AB"[side]}: ${label(part.view)}` : "";
       const row = slider => slide(slider.name, slider.value, slider.min, slider.max, value => setParameter(side, slider.name, value), slider.unit, null, slider.explanation);
-      parts.push(group(`Parameters${suffix}`, true, ...part.sliders.filter(slider => slider.main).map(row)));
+      const mains = part.sliders.filter(slider => slider.main);
+      if (mains.length) parts.push(group(`Parameters${suffix}`, true, ...mains.map(row)));
       const others = part.sliders.filter(slider => !slider.main);
       if (others.length) parts.push(group(`Starts and loss recovery${suffix}`, false, ...others.map(row)));
     }

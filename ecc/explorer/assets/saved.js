@@ -7,10 +7,9 @@ const label = document.createElement("label");
 label.htmlFor = "value";
 const range = Object.assign(document.createElement("input"), { type: "range", id: "value", min: 0, max: data.values.length - 1, step: 1, value: data.first });
 slider.className = "slider";
-slider.append(label, range);
+slider.append(label, range, write("p", data.explanation, "help"));
 
 panels.classList.toggle("compared", data.compared);
-range.title = data.explanation;
 const cards = data.cards.map(({ name, title, help }) => {
   const section = document.createElement("section");
   section.className = `panel ${name}`;
@@ -41,7 +40,8 @@ function show() {
         content.replaceChildren(plot);
       }
       const { layout } = answer.figure;
-      const height = 340 + ("yaxis2" in layout ? 100 : 0);
+      const entries = new Set(answer.figure.data.filter(trace => trace.showlegend !== false).map(trace => trace.name)).size;
+      const height = 340 + ("yaxis2" in layout ? 100 : 0) + (content.clientWidth < 450 ? 20 * Math.max(0, entries - 2) : 0); // rows of the legend
       plot.style.height = `${height}px`; // Plotly gives a figure the height of its element if the window is resized
       Object.assign(layout, { height, width: undefined, autosize: true, margin: { l: 56, r: 12, t: layout.margin?.t ?? 16, b: 48 } });
       Plotly.react(plot, answer.figure.data, layout, { displayModeBar: false, responsive: true });
