@@ -122,16 +122,16 @@ def test_sampled_verdict_equals_certificate(seed, size, longest):
 
 
 @pytest.mark.slow
-def test_no_verdict_differs_from_its_certificate_in_ten_thousand_systems():
+def test_no_verdict_differs_from_its_certificate_in_four_thousand_systems():
     wrong = undecided = stable = 0
-    for seed in range(10_000):
+    for seed in range(4_000):
         system = spread_system(seed, 1 + seed % 2)
         proof = system.certify()
         undecided += proof.stable is None
         wrong += proof.stable is not None and proof.stable is not system.is_stable
         stable += system.is_stable
     assert (wrong, undecided) == (0, 0)
-    assert 1000 < stable < 9000
+    assert 400 < stable < 3600
 
 
 @pytest.mark.parametrize("factor, stable", [(0.999, True), (1.001, False)])
