@@ -99,6 +99,7 @@ export async function mount(root, transport) {
     if (slot.running !== control) return; // a newer request has replaced this one
     if (side < state.sides.length && !answer.cancelled) await draw(name, side, answer, slot);
     if (slot.running !== control) return;
+    if (!answer.cancelled) card(name, side)?.removeAttribute("aria-busy"); // drawn
     release(name, slot);
     const isShown = side < state.sides.length && state.panels.has(name);
     if (slot.pending && isShown) request(name, side);
@@ -138,7 +139,6 @@ export async function mount(root, transport) {
     const box = card(name, side);
     if (!box) return;
     const content = box.querySelector(".content");
-    box.removeAttribute("aria-busy");
     box.classList.toggle("refused", Boolean(answer.error));
     box.querySelector(".notes").replaceChildren(...(answer.notes ?? []).map(note => element("li", {}, note)));
     if (answer.error) { clear(content); content.replaceChildren(element("p", { class: "error" }, answer.error)); slot.figure = null; }
