@@ -375,7 +375,8 @@ def deviations(rtt: float, interval: float, size: int, frames: float = 0.0, unit
     """
     feedback.ATO_UNITS = units
     capacity = 1e7
-    window = brentq(lambda w: 8.0 * w * media_window.media_share(w, size, 0.0) / rtt - capacity, size, 1e9)
+    p = SCReAM().namespace()
+    window = brentq(lambda w: 8.0 * w * media_window.media_share(w, size, 0.0, p) / rtt - capacity, size, 1e9)
     hosts = SCReAM(
         min_window=round(window),
         min_rate=0.05 * capacity,
@@ -415,6 +416,27 @@ def scream_frames() -> None:
         limit = float(brentq(lambda rtt, hosts=hosts: hosts.rate_loop(rtt).spectral_radius - 1.0, 0.03, 1.2))
         late = [deviations(share * limit, 0.02, 709, frames)[-1] for share in around]
         row(frames, 1e3 * limit, *(100.0 * float(value) for value in late))
+
+
+def scream_fluid() -> None:
+    """Print mean rates and queues of SCReAM in fluid and packet runs, 10 Mb/s, from 60 to 120 s."""
+    row("RTTs [ms]", "signal", "rates [Mb/s]: fluid", "packets", "queue [ms]: fluid", "packets")
+    ramp = RampMarking(min_threshold=2.0, max_threshold=20.0, packet_size=500.0)
+    for rtts, ecn, buffer in (
+        ([0.1], "none", None),
+        ([0.05, 0.15], "none", None),
+        ([0.1], "classic", None),
+        ([0.04], "l4s", None),
+        ([0.1], "l4s", None),
+        ([0.1], "none", 20_000),
+    ):
+        network = Network.dumbbell("10 Mb/s", rtts=rtts, packet_size=500, buffer=buffer)
+        hosts: Any = SCReAM(max_rate="20 Mb/s", ecn=ecn)
+        scenario = Scenario(network, hosts if ecn == "none" else {"flows": hosts, "links": ramp}, 120.0)
+        runs = [engine.simulate(scenario, sample=0.05) for engine in (ecc.fluid, ecc.packet)]
+        rates = [" and ".join(f"{rate / 1e6:.3g}" for rate in run.rate[1200:].mean("time").to_numpy()) for run in runs]
+        queues = [8e3 * float(run.queue[1200:].mean()) / 1e7 for run in runs]
+        row([round(1e3 * rtt) for rtt in rtts], f"{ecn}, buffer {buffer}", *rates, *queues)
 
 
 def scream_cycles() -> None:
@@ -472,6 +494,7 @@ TABLES = {
     "scream_rtts": scream_rtts,
     "scream_loop": scream_loop,
     "scream_frames": scream_frames,
+    "scream_fluid": scream_fluid,
     "scream_cycles": scream_cycles,
     "scream_queue": scream_queue,
 }

@@ -26,7 +26,7 @@ The receiver reports each packet (RFC 8888). At each report the sender computes
     acked      bytes newly acknowledged without marks, lost ones included
     growth     only while W <= MSS + 1.5 max(bytes in flight of the last two RTTs), and the rate is below its maximum
 
-    rate       x = clip(8 W/s_rtt [1 - clip(MSS/W - 0.1, 0, 0.2)] MSS/(MSS + 20)/(1.2 + adjust + deviation))
+    rate       x = clip(8 W/s_rtt [1 - clip(MSS/W - 0.1, 0, 0.2)] MSS/(MSS + overhead)/(1.2 + adjust + deviation))
     adjust     integral of the media queue's delay over 1/4 frame, per frame; deviation: mean excess of frames' sizes
     bytes in flight   at most W [1.5 + 1.5 max(0, 1 - v/v_th)], and at most 4096 packets (`ecc.models.shared.feedback`)
     pacing     1.5 x, up to 6 x near the maximum rate
@@ -61,6 +61,9 @@ treated as those of a policer. All of its constants can be set here, not its rul
 streams, a reordering window (packets that a report lacks are lost), and the window's history of 10 minutes for the
 minimum delay, which is that of the run.
 
+The fluid has the functions of the hooks, at reports: `on_step` reads RTT, acknowledged, marked and lost data from the
+path, and sets the rate. Delays are those of the RTT over its minimum. It has no frames.
+
 `cycle_orbit` has the cycle of one flow without marks: data as a fluid on a link, with the clock of reports and exact
 delays, and the functions of the hooks. The loop of the rate oscillates, and peaks of the delay reduce the window.
 """
@@ -88,8 +91,8 @@ from ecc._support.quantity import (
     as_size,
     default,
 )
-from ecc.contract.env import FlowEnv, Hook, Params
-from ecc.contract.forms import CycleOrbit, OperatingRange
+from ecc.contract.env import FlowEnv, FluidEnv, Hook, Params
+from ecc.contract.forms import CycleOrbit, OperatingRange, StateMachine
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.reference import ReferenceLoop
 from ecc.errors import ConvergenceError, LinearizationError
@@ -105,7 +108,7 @@ KEEP = 10.0  # RTTs between updates of W_i
 MIN_GROWTH, MIN_SCALE, NEAR = 0.25, 0.1, 8.0  # lower limits of scl, and its slope
 LARGE_DELAY = 0.25  # share of the target above which reductions by marks are in full
 DEVIATION_GAIN, MAX_DEVIATION = 1.0 / 64.0, 1.5  # gain of v, and its maximum over its threshold
-OVERHEAD_BYTES, DIVISOR = 20.0, 1.2  # PACKET_OVERHEAD; of the rate
+DIVISOR = 1.2  # divisor in the rate of the media
 ADJUST_GAIN, MAX_ADJUST, SIZE_GAIN, MAX_SIZE = 1.0 / 16.0, 0.5, 1.0 / 64.0, 0.2
 MIN_PACE, RELAXED_FROM, MAX_RELAXED = 50e3, 0.8, 4.0  # bit/s; share of the maximum rate; factor
 TIMEOUT = 0.5  # s without a packet sent after which packets in flight count as lost (ScreamV2Tx.cpp)
@@ -160,6 +163,51 @@ class FlowState(encoder.FrameState, feedback.FeedbackState):
     loss_rate: float = 0.0  # loss_event_rate, averaged share of RTTs with losses
 
 
+@dataclass
+class FluidState:
+    """A flow's state in the fluid, as in `FlowState`; sizes in bytes, times in s."""
+
+    target: float = 0.0  # rate of the media [bit/s]; 0: not started
+    window: float = 0.0
+    inflection: float = 1.0
+    size: float = 0.0
+    srtt: float = 0.0
+    base: float = -1e9
+    delay: float = 0.0
+    delay_average: float = 0.0
+    variation: float = 0.0
+    averaged: float = -1e9
+    alpha: float = 0.0
+    alpha_time: float = -1e9
+    delivered: float = 0.0
+    delivered_marked: float = 0.0
+    is_lost: float = 0.0
+    is_marked: float = 0.0
+    reacted: float = -1e9
+    congested: float = -1e9
+    inflection_time: float = -1e9
+    reactions: float = 0.0
+    in_flight: float = 0.0
+    in_flight_before: float = 0.0
+    round_time: float = -1e9
+    adjust: float = 0.0
+    size_deviation: float = 0.0
+    target_delay: float = 0.0
+    norm_count: float = 0.0
+    norm_time: float = -1e9
+    lossy: float = 0.0
+    loss_rate: float = 0.0
+    acked: float = 0.0  # data acknowledged without marks since the last report
+    due: float = 0.0  # time of the next report
+
+
+@dataclass
+class FluidMemory:
+    """The last delays of a flow in the fluid."""
+
+    norms: tuple[float, ...] = (0.0,) * HISTORY
+
+
 @dataclass(frozen=True)
 class SCReAM(encoder.EncodedMedia):
     """Self-Clocked Rate Adaptation for Multimedia, version 2.
@@ -187,6 +235,8 @@ class SCReAM(encoder.EncodedMedia):
         Multiplicative growth per RTT far from W_i, MUL_INCREASE_FACTOR; 0.05 in the program.
     cautious_rtts : float, > 0
         RTTs after congestion until it is in force in full, POST_CONGESTION_DELAY_RTT; 200 in the program.
+    overhead : int, bytes, > 0
+        Bytes of headers of a packet, which the rate of the media does not have: PACKET_OVERHEAD.
     window_headroom : float, > 0
         Maximum window over bytes in flight, for growth: BYTES_IN_FLIGHT_HEAD_ROOM.
     min_overhead, max_overhead : float, >= 1
@@ -225,6 +275,7 @@ class SCReAM(encoder.EncodedMedia):
     min_window: SizeField = default(3000)
     growth: float = 0.02
     cautious_rtts: float = 100.0
+    overhead: SizeField = default(20)
     window_headroom: float = 1.5
     min_overhead: float = 1.5
     max_overhead: float = 3.0
@@ -241,7 +292,7 @@ class SCReAM(encoder.EncodedMedia):
         **dict.fromkeys(("min_rate", "max_rate"), RATE),
         **dict.fromkeys(("virtual_rtt", "queue_target", "max_queue_target", "alpha_interval"), TIME),
         **dict.fromkeys(("variation", "report_interval"), TIME),
-        "min_window": SIZE,
+        **dict.fromkeys(("min_window", "overhead"), SIZE),
         **encoder.EncodedMedia.dimensions,
     }
 
@@ -257,6 +308,7 @@ class SCReAM(encoder.EncodedMedia):
         for name in ("min_rate", "max_rate"):
             object.__setattr__(self, name, as_rate(getattr(self, name), name))
         object.__setattr__(self, "min_window", as_size(self.min_window, "min_window"))
+        object.__setattr__(self, "overhead", as_size(self.overhead, "overhead"))
         times = {name: as_delay for name, dimension in self.dimensions.items() if dimension is TIME}
         check_number(self, **{name: read for name, read in times.items() if name != "pauses"})
         check_number(self, beta_loss=None, beta_ecn=None, growth=0.0, cautious_rtts=None, window_headroom=None)
@@ -366,6 +418,10 @@ class SCReAM(encoder.EncodedMedia):
             raise ValueError(f"rtt must be > 0 s, got {shown(path)}")
         return loop_of_rate(path, float(self.report_interval), self.frames)
 
+    @property
+    def fluid_form(self) -> StateMachine | None:
+        return None if self.frames else StateMachine(on_step, FluidState, memory=FluidMemory())
+
     # ---- hooks -------------------------------------------------------------------------------------------
 
     Header = Header
@@ -425,7 +481,9 @@ def flow_on_control(flow: FlowState, header: Header, p: Params, env: FlowEnv) ->
         flow.is_lost = 1 if flow.lost > 0 else flow.is_lost
         flow.lossy = 1 if flow.lost > 0 else flow.lossy
         flow.is_marked = 1 if flow.marked > 0 else flow.is_marked
-        respond(flow, 1.0 * flow.size * (flow.reported_to - before - flow.marked), p, env.now)
+        adjust_target(flow, flow, p, env.now)
+        acked = 1.0 * flow.size * (flow.reported_to - before - flow.marked)
+        flow.x = respond(flow, acked, bytes_in_flight(flow), flow.x, p, env.now)
     release(flow, p, env)
 
 
@@ -448,17 +506,24 @@ def bytes_in_flight(flow: FlowState) -> int:
     return flow.size * (flow.sent - max(flow.reported_to, flow.cleared))
 
 
-def variation_threshold(flow: FlowState) -> float:
+def variation_threshold(flow: Any) -> float:
     """The threshold v_th of the variation of delays."""
-    return max(0.05, 0.1 - min(flow.size / flow.window, 1.0))
+    threshold: float = max(0.05, 0.1 - min(flow.size / flow.window, 1.0))
+    return threshold
 
 
 def is_full(flow: FlowState, p: Params) -> bool:
     """Return whether the send window is closed, or the record of sending times is full."""
     if flow.sent - max(flow.reported_to, flow.cleared) >= feedback.SENT:
         return True
+    return bytes_in_flight(flow) >= send_window(flow, p)
+
+
+def send_window(flow: Any, p: Params) -> float:
+    """The maximum number of bytes in flight."""
     quiet = max(0.0, 1.0 - flow.variation / variation_threshold(flow))
-    return bytes_in_flight(flow) >= flow.window * (p.min_overhead + (p.max_overhead - p.min_overhead) * quiet)
+    window: float = flow.window * (p.min_overhead + (p.max_overhead - p.min_overhead) * quiet)
+    return window
 
 
 def pace(flow: FlowState, p: Params) -> float:
@@ -499,22 +564,22 @@ def capture(flow: FlowState, p: Params, env: FlowEnv) -> None:
 # Measurements ---------------------------------------------------------------------------------------------------------
 
 
-def note_base(flow: FlowState, delay: float) -> None:
+def note_base(flow: Any, delay: float) -> None:
     """Keep the minimum one-way delay."""
     flow.base = delay if flow.base < -1e8 else min(flow.base, delay)
 
 
-def note_delay(flow: FlowState, delay: float) -> None:
+def note_delay(flow: Any, delay: float) -> None:
     """Compute the queueing delay from a one-way delay."""
     flow.delay = max(delay - flow.base, 0.0)
 
 
-def note_rtt(flow: FlowState, rtt: float) -> None:
+def note_rtt(flow: Any, rtt: float) -> None:
     """Smooth the RTT (RFC 6298, sec. 2)."""
     flow.srtt = rtt if flow.srtt == 0.0 else flow.srtt + 0.125 * (rtt - flow.srtt)
 
 
-def average_marks(flow: FlowState, p: Params, now: float) -> None:
+def average_marks(flow: Any, p: Params, now: float) -> None:
     """Update alpha: it rises fast and falls slowly."""
     if now - flow.alpha_time >= min(p.alpha_interval, flow.srtt) and flow.delivered > 0:
         share = flow.delivered_marked / flow.delivered
@@ -526,7 +591,7 @@ def average_marks(flow: FlowState, p: Params, now: float) -> None:
         flow.delivered, flow.delivered_marked = 0, 0
 
 
-def average_delay(flow: FlowState, p: Params, now: float) -> None:
+def average_delay(flow: Any, p: Params, now: float) -> None:
     """Update the average of the delay, which falls at once, and its variation."""
     if now - flow.averaged >= min(p.virtual_rtt, flow.srtt):
         if flow.delay < flow.delay_average:
@@ -539,19 +604,20 @@ def average_delay(flow: FlowState, p: Params, now: float) -> None:
         flow.averaged = now
 
 
-def adjust_target(flow: FlowState, p: Params, now: float) -> None:
-    """Raise the target of the delay if competing flows keep the queue long."""
+def adjust_target(flow: Any, history: Any, p: Params, now: float) -> None:
+    """Raise the target of the delay if competing flows keep the queue long; `history` holds the last delays."""
     if p.competing == 0.0 or now - flow.norm_time < HISTORY_STEP:
         return
     flow.norm_time = now
-    flow.norms[flow.norm_count % HISTORY] = flow.delay / p.queue_target
+    newest = int(flow.norm_count) % HISTORY
+    history.norms[newest] = flow.delay / p.queue_target
     flow.norm_count += 1
     recent, total, squares = 0.0, 0.0, 0.0
     for k in range(HISTORY):
-        total += flow.norms[k] / HISTORY
-        squares += flow.norms[k] * flow.norms[k] / HISTORY
+        total += history.norms[k] / HISTORY
+        squares += history.norms[k] * history.norms[k] / HISTORY
     for k in range(RECENT):
-        recent += flow.norms[(flow.norm_count - 1 - k + HISTORY) % HISTORY] / RECENT
+        recent += history.norms[(newest - k + HISTORY) % HISTORY] / RECENT
     variance = max(squares - total * total, 0.0)
     target = p.queue_target * (recent + sqrt(variance))
     if flow.loss_rate > LOSS_EVENTS:
@@ -568,14 +634,16 @@ def adjust_target(flow: FlowState, p: Params, now: float) -> None:
 # Window ---------------------------------------------------------------------------------------------------------------
 
 
-def respond(flow: FlowState, acked: float, p: Params, now: float) -> None:
-    """Update the window and the rate; `acked` are bytes newly acknowledged without marks."""
+def respond(flow: Any, acked: float, in_flight: float, rate: float, p: Params, now: float) -> float:
+    """Update the window, and return the new rate.
+
+    `acked` are bytes newly acknowledged without marks, `in_flight` bytes in flight, and `rate` is the rate until now.
+    """
     average_marks(flow, p, now)
     average_delay(flow, p, now)
-    adjust_target(flow, p, now)
     if now - flow.round_time >= flow.srtt:
         flow.in_flight_before = flow.in_flight
-        flow.in_flight = bytes_in_flight(flow)
+        flow.in_flight = in_flight
         flow.loss_rate += LOSS_WEIGHT * (flow.lossy - flow.loss_rate)
         flow.lossy = 0
         flow.round_time = now
@@ -583,14 +651,16 @@ def respond(flow: FlowState, acked: float, p: Params, now: float) -> None:
     scale = max(MIN_SCALE, min(1.0, distance * distance))
     calm = max(p.min_calm, 1.0 - flow.variation / variation_threshold(flow))
     reduce_window(flow, scale, calm, p, now)
-    grow_window(flow, acked, scale, calm, p, now)
-    flow.x = media_rate(flow, p)
-    if flow.x >= p.max_rate:
+    if rate < p.max_rate:
+        grow_window(flow, acked, scale, calm, p, now)
+    rate = media_rate(flow, p)
+    if rate >= p.max_rate:
         limit = max(flow.in_flight, flow.in_flight_before, p.headroom * p.max_rate * flow.srtt / 8.0)
         flow.window = max(min(flow.window, limit), p.min_window)
+    return rate
 
 
-def reduce_window(flow: FlowState, scale: float, calm: float, p: Params, now: float) -> None:
+def reduce_window(flow: Any, scale: float, calm: float, p: Params, now: float) -> None:
     """Reduce the window by losses, marks or the delay, once every min(VIRTUAL_RTT, s_rtt)."""
     if flow.is_lost > 0 or flow.is_marked > 0:
         flow.congested = now
@@ -627,27 +697,55 @@ def reductions_per_rtt(rtt: float, p: Params) -> float:
     return max(1.0, rtt / p.virtual_rtt) if p.divided > 0.0 else 1.0
 
 
-def grow_window(flow: FlowState, acked: float, scale: float, calm: float, p: Params, now: float) -> None:
+def grow_window(flow: Any, acked: float, scale: float, calm: float, p: Params, now: float) -> None:
     """Grow the window by acknowledged bytes without marks, unless the media do not use it."""
     post = min(1.0, (now - flow.congested) / (p.cautious_rtts * max(p.virtual_rtt, flow.srtt)))
     increment = acked * min(1.0, flow.size / flow.window) * min(1.0, flow.srtt / p.virtual_rtt)
     increment *= max(MIN_GROWTH, scale) * calm
     increment *= 1.0 + p.growth * flow.window / flow.size * post * scale
     allowed = flow.size + p.window_headroom * max(flow.in_flight, flow.in_flight_before)
-    if flow.window + increment <= allowed and flow.x < p.max_rate:
+    if flow.window + increment <= allowed:
         flow.window += increment
 
 
-def media_rate(flow: FlowState, p: Params) -> float:
+def media_rate(flow: Any, p: Params) -> float:
     """The rate of the media for a window."""
-    share = media_share(flow.window, flow.size, flow.adjust + flow.size_deviation)
-    return min(max(8.0 * flow.window * share / flow.srtt, p.min_rate), p.max_rate)
+    share = media_share(flow.window, flow.size, flow.adjust + flow.size_deviation, p)
+    rate: float = min(max(8.0 * flow.window * share / flow.srtt, p.min_rate), p.max_rate)
+    return rate
 
 
-def media_share(window: float, size: float, variation: float) -> float:
+def media_share(window: float, size: float, variation: float, p: Params) -> float:
     """The share of the window per RTT that media use, for packets of a size, and variations of frames."""
     small = 1.0 - min(0.2, max(0.0, min(size / window, 1.0) - 0.1))
-    return small * size / (size + OVERHEAD_BYTES) / (DIVISOR + variation)
+    return small * size / (size + p.overhead) / (DIVISOR + variation)
+
+
+# Fluid ----------------------------------------------------------------------------------------------------------------
+
+
+def on_step(flow: FluidState, header: FluidMemory, p: Params, env: FluidEnv) -> None:
+    """Collect what has been acknowledged, and respond to it at reports."""
+    if flow.target == 0.0:
+        flow.target, flow.window, flow.size = p.min_rate, p.min_window, env.packet_size / 8.0
+        flow.target_delay, flow.due = p.queue_target, env.now + p.report_interval
+    flow.acked += (1.0 - env.marked) * env.acked / 8.0
+    flow.delivered += env.acked
+    flow.delivered_marked += env.marked * env.acked
+    flow.in_flight = max(flow.in_flight, env.in_flight / 8.0)
+    if env.marked > 0.0:
+        flow.is_marked = 1.0
+    if env.lost > 0.0:
+        flow.is_lost, flow.lossy = 1.0, 1.0
+    if env.now >= flow.due and env.rtt > 0.0:
+        flow.due += p.report_interval
+        note_base(flow, env.rtt)
+        note_delay(flow, env.rtt)
+        note_rtt(flow, env.rtt)
+        adjust_target(flow, header, p, env.now)
+        flow.target = respond(flow, flow.acked, env.in_flight / 8.0, flow.target, p, env.now)
+        flow.acked = 0.0
+    env.rate, env.window = flow.target, 8.0 * send_window(flow, p)
 
 
 # The loop of the rate -------------------------------------------------------------------------------------------------
@@ -672,13 +770,13 @@ def balanced_window(p: Params, probability: float, rtt: float, size: float) -> f
     repeated = reductions_per_rtt(rtt, p)
 
     def excess(window: float) -> float:
-        share = media_share(window, size, 0.0)
+        share = media_share(window, size, 0.0, p)
         packets = share * window / rtt * p.report_interval / size
         alpha, wait = alpha_at_reactions(probability, packets, reports, p)
         growth = share * size * (1.0 - probability) * min(1.0, rtt / p.virtual_rtt) / rtt
         return growth - 0.5 * alpha * window / repeated / (wait * p.report_interval)
 
-    full = feedback.BLOCKS * size * rtt / (p.report_interval * media_share(1e9 * size, size, 0.0))
+    full = feedback.BLOCKS * size * rtt / (p.report_interval * media_share(1e9 * size, size, 0.0, p))
     low, high = 0.3 * size / probability, min(5.0 * size / probability, full)
     if high == full and (low > full or excess(full) > 0.0):
         raise ValueError(
@@ -757,7 +855,8 @@ class _Link:
         flow.delay = delay
         note_rtt(flow, self.rtt + delay)
         flow.in_flight = flow.window
-        respond(flow, (sent - self.taken) / 8.0, self.p, now)
+        adjust_target(flow, flow, self.p, now)
+        flow.x = respond(flow, (sent - self.taken) / 8.0, flow.window, flow.x, self.p, now)
         self.taken = sent
         self.quiet = 0 if flow.reactions > before else self.quiet + 1
         begin, queue, total, rate = self.pieces[-1]
@@ -838,7 +937,9 @@ def _started(protocol: Any, capacity: float, rtt: float, size: float) -> _Link:
     flow.size, flow.target_delay, flow.x = size, protocol.queue_target, capacity
     flow.delay = flow.delay_average = 0.5 * protocol.queue_target
     flow.srtt = rtt + flow.delay
-    flow.window = flow.inflection = capacity * flow.srtt / (8.0 * media_share(1e9 * size, size, 0.0))
+    flow.window = flow.inflection = (
+        capacity * flow.srtt / (8.0 * media_share(1e9 * size, size, 0.0, protocol.namespace()))
+    )
     begin = -2.0 * flow.srtt
     return _Link(
         protocol.namespace(),

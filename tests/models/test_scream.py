@@ -65,11 +65,15 @@ def test_the_window_grows_by_acknowledged_bytes() -> None:
         ({"congested": 5.0}, 1.0, 0.1, 2000.0 / 40.0 * 0.1 * (1.0 + 0.02 * 40.0 * 0.5)),  # half of 100 RTTs
         ({"srtt": 0.0125}, 1.0, 1.0, 2000.0 / 40.0 * 0.5 * (1.0 + 0.02 * 40.0)),
         ({"in_flight": 20_000}, 1.0, 1.0, 0.0),  # 1 packet + 1.5 times this is less than the window
-        ({"x": 1.5e6}, 1.0, 1.0, 0.0),
     ):
         flow = state(**{"in_flight": 40_000, **given})
         scream.grow_window(flow, 2000.0, scale, calm, p, 10.0)
         assert flow.window == pytest.approx(40e3 + expected)
+    p = SCReAM(max_rate="100 Mb/s").namespace()
+    for rate, grows in ((1e6, True), (100e6, False)):  # not at the maximum rate
+        flow = state(in_flight=40_000, reacted=10.0)
+        scream.respond(flow, 2000.0, 40_000, rate, p, 10.0)
+        assert (flow.window > 40e3) is grows
 
 
 def test_the_send_window_closes_when_the_record_of_sending_times_is_full() -> None:
@@ -111,13 +115,13 @@ def test_the_rate_is_that_of_the_window() -> None:
 def test_the_target_rises_if_the_queue_stays_long() -> None:
     p, flow = SCReAM().namespace(), state(delay=0.15)
     for k in range(200):
-        scream.adjust_target(flow, p, 0.051 * k)
+        scream.adjust_target(flow, flow, p, 0.051 * k)
     assert flow.target_delay == pytest.approx(0.15)
     flow.loss_rate = 0.01
-    scream.adjust_target(flow, p, 11.0)
+    scream.adjust_target(flow, flow, p, 11.0)
     assert flow.target_delay == pytest.approx(0.225)
     fixed = state(delay=0.15)
-    scream.adjust_target(fixed, SCReAM(competing=False).namespace(), 1.0)
+    scream.adjust_target(fixed, fixed, SCReAM(competing=False).namespace(), 1.0)
     assert fixed.target_delay == 0.06
 
 
@@ -145,6 +149,32 @@ def test_a_window_without_reports_opens_again() -> None:
     stop = CapacitySchedule(link=0, times=[5.0, 7.0], capacities=[1e3, C])
     run = ecc.packet.simulate(Scenario(network, SCReAM(), 30.0, impairments=[stop]), sample=0.1)
     assert run.flows["lost"].sum() > 0 and float(run.goodput[250:].mean()) > 0.8 * C
+
+
+# ---- the fluid -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ecn", "rtts"), [("none", [0.1]), ("none", [0.05, 0.15]), ("classic", [0.1]), ("l4s", [0.04])]
+)
+def test_fluid_and_packets_have_the_same_rates_and_queues(ecn: str, rtts: list[float]) -> None:
+    """10 Mb/s, with marks between 2 and 20 packets, or without. A queue of packets has the one in service, too."""
+    network = Network.dumbbell("10 Mb/s", rtts=rtts, packet_size=500)
+    hosts: Any = SCReAM(max_rate="20 Mb/s", ecn=ecn)
+    if ecn != "none":
+        ramp = RampMarking(min_threshold=2.0, max_threshold=20.0, packet_size=500.0)
+        hosts = {"flows": hosts, "links": ramp}
+    scenario = Scenario(network, hosts, 120.0)
+    runs = [engine.simulate(scenario, sample=0.05) for engine in (ecc.fluid, ecc.packet)]
+    (fluid, fluid_queue), (packets, queue) = (
+        (run.rate[1200:].mean("time").to_numpy(), float(run.queue[1200:].mean())) for run in runs
+    )
+    assert fluid == pytest.approx(packets, rel=0.04) and fluid.sum() == pytest.approx(packets.sum(), rel=0.002)
+    assert abs(fluid_queue - queue) < 700.0
+
+
+def test_frames_have_no_fluid() -> None:
+    assert SCReAM(frames=30.0).fluid_form is None
 
 
 # ---- windows at random marks -------------------------------------------------------------------------------------

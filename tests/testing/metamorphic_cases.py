@@ -127,7 +127,6 @@ CONSTANTS = {
     "Prague": [*_of("prague", RATE, "GROWTH_RATE"), *_of("prague", TIME, "GROWTH_TIME")],  # tcp_prague.c
     "QIRCP": _of("qi_rcp:QIRCP", SIZE, "opening_size"),
     "RCP": _of("rcp:RCP", SIZE, "opening_size"),
-    "SCReAM": _of("scream", SIZE, "OVERHEAD_BYTES"),  # headers of a packet
     "SPERC": _of("sperc:SPERC", SIZE, "opening_size"),  # control packets of 64 bytes
     "XCP": [  # ns-2's 1 s for openings, 2 ms of the draft in which the lowest queue is sought at least
         *_of("xcp:XCP", SIZE, "opening_size"),
@@ -144,7 +143,6 @@ NO_FLUID = (
     "ExpressPass",
     "GCC",
     "GSP",
-    "SCReAM",
     "SPERC",
     "Trimming",
     "Vivace",
