@@ -403,7 +403,12 @@ class Scan:
         with suppress(UndecidedError, *REFUSED):
             for _ in range(_HALVINGS):
                 nearer = at + 0.5 * (counted - at)
-                out += self.between(*sorted((counted, nearer)))
+                start, end = sorted((counted, nearer))
+                change = self.number(end) - self.number(start)
+                try:
+                    out += self.between(start, end)
+                except ConvergenceError:  # roots too close to the essential spectrum to be told apart
+                    out.append(Crossing(end, nan, change))
                 counted = nearer
         change = max(1, self.number(edge) - self.number(counted))
         return sorted([*out, Crossing(at, inf, change if rises else -change)])
@@ -453,13 +458,15 @@ class Scan:
         """Return the frequency of the root nearest to the boundary, of `unstable` roots or one at the gain `beyond`."""
         system = self.family(gain)
         try:
-            s = system.roots(max(1, unstable))
-        except ConvergenceError:  # delays are so long that roots cannot be listed: use the proven root
+            s = np.asarray(system.roots(max(1, unstable)))
+        except ConvergenceError:  # delays are so long that roots cannot be listed
+            s = np.zeros(0, complex)
+        if not len(s):  # or a neutral system has none far enough from its essential spectrum: use the proven root
             for part, _ in self.family(beyond).blocks:
                 exact = QuasiPolynomial.of(part.characteristic_matrix)
                 if exact is not None and exact.count(0.0)[1] > 0 and exact.root is not None:
                     return abs(exact.root.imag)
-            raise
+            raise ConvergenceError(f"the root that crosses near gain {gain:.6g} cannot be listed", gain)
         if system.characteristic_matrix.sampled:
             s = np.log(s)
         return abs(complex(s[np.argmin(np.abs(s.real))]).imag)
