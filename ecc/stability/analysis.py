@@ -415,7 +415,11 @@ class Analysis(Displayed):
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes of the models and the cycles, each once."""
-        return tuple(dict.fromkeys(note for model in (*self.models, *self.cycles) for note in model.notes))
+        return tuple(dict.fromkeys(note for part in self._parts for note in part.notes))
+
+    @property
+    def _parts(self) -> tuple[ModelAnalysis | LimitCycle, ...]:
+        return (*self.models, *self.cycles)
 
     @property
     def conclusion(self) -> str:
@@ -479,9 +483,7 @@ class Analysis(Displayed):
 
     def _note_rows(self) -> Rows:
         """Return rows of the notes, each with the models that it concerns."""
-        about = {
-            note: [model.time for model in (*self.models, *self.cycles) if note in model.notes] for note in self.notes
-        }
+        about = {note: [part.time for part in self._parts if note in part.notes] for note in self.notes}
         return [(f"note ({', '.join(times)})", note) for note, times in about.items()]
 
     def _title(self) -> str:
