@@ -14,6 +14,7 @@ from ecc.cli.output import complain, print_json, print_text, progress_bar
 from ecc.cli.parsing import (
     dumbbell_or_chain,
     number_or_text,
+    pair_of,
     pair_with_settings,
     protocol_of,
     settings_of,
@@ -32,6 +33,7 @@ _LONG_RTT = 5.0
     epilog=examples(
         "ecc stability FAST",
         "ecc stability RCP --rtt 100ms",
+        "ecc stability CUBIC --links PI2 --rtt 100ms",
         "ecc stability NewReno --rtt 100ms --buffer 100kB",
         "ecc stability my_protocol.py:Mine --rtt 20ms --set alpha=0.2",
     ),
@@ -64,6 +66,10 @@ def stability(
         str | None,
         typer.Option(metavar="SIZE", help="Buffer of each link. Default: no limit."),
     ] = None,
+    links: Annotated[
+        str | None,
+        typer.Option(metavar="DISCIPLINE", help="Queue discipline of the links. Default: the protocol's own routers."),
+    ] = None,
     network: Annotated[
         Path | None, typer.Option(metavar="SCENARIO.toml", help="Scenario file that gives links and flows.")
     ] = None,
@@ -90,7 +96,11 @@ def stability(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be given again."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Value of a parameter; with --links, flows.NAME or links.NAME. May be given again.",
+        ),
     ] = None,
     json: AsJson = False,
 ) -> int:
@@ -113,6 +123,7 @@ def stability(
         of_networks = {
             "capacity": capacity,
             "buffer": buffer,
+            "links": links,
             "parameter": parameter,
             "mean-rtt": mean_rtt,
             "clocking": clocking,
@@ -127,6 +138,8 @@ def stability(
         raise ValueError(
             f"rtt, capacity and buffer must not be given beside a scenario, which has its own, got {scenario}"
         )
+    if links is not None and protocol.endswith(".toml"):
+        raise ValueError(f"links must not be given beside a scenario with its own protocol, got {scenario}")
     case = None if scenario is None else Scenario.from_toml(scenario)
     if case is not None and protocol.endswith(".toml"):
         chosen: Any = case.protocol
@@ -134,6 +147,8 @@ def stability(
             chosen = replace(chosen, **settings_of(type(chosen), settings or ()))
         else:
             chosen = pair_with_settings(chosen, settings or ())
+    elif links is not None:
+        chosen = pair_of(protocol, links, settings or ())
     else:
         chosen = protocol_of(protocol, settings or ())
     over = dumbbell_or_chain(rtt or (), capacity or ("100 Mb/s",), buffer) if case is None else case.network

@@ -953,4 +953,4 @@ def _over_discipline(protocol: Protocol) -> str:
         return ""
     flows, links = (f'{{ default = {{ name = "{name}" }} }}' for name in (type(protocol).__name__, loop.discipline))
     halves = f"protocol = {{ flows = {flows}, links = {links} }}"
-    return f"; over a queue discipline it has linear models: in a scenario, {halves}"
+    return f"; over a queue discipline it has linear models: --links {loop.discipline}, or in a scenario, {halves}"

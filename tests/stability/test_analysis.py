@@ -119,6 +119,11 @@ def test_a_refusal_names_a_queue_discipline_with_linear_models_as_a_scenario_has
     scenario = ecc.Scenario.from_toml(f"duration = 1.0\n{halves}\n{flow}")
     assert str(scenario.protocol) == "CUBIC over PI2"
     assert ecc.linearize(scenario.protocol, scenario.network).is_stable
+    options = ["--links", "PI2", "--rtt", "100ms", "--set", "links.beta=2", "--time", "hybrid"]
+    assert main(["stability", "CUBIC", *options, "--json"]) == 0
+    (given,) = json.loads(capsys.readouterr().out)["models"]
+    pair = {"flows": ecc.models.CUBIC(), "links": ecc.queues.PI2(beta=2.0)}
+    assert given["gain_margin"] == analyze(pair, scenario.network, times=["hybrid"]).models[0].margins.gain_margin
     assert main(["stability", "BIC", "--rtt", "100ms"]) == 2  # its model over a discipline does not exist
     assert "discipline" not in capsys.readouterr().err
 
