@@ -54,6 +54,7 @@ _CLOSE = 1e-7  # relative to the gain: the first interval next to a crossing
 _BEGINS = 1e-3  # relative to the shortest interval: the shortest first one next to a crossing
 _SHORT = 1e-4  # relative to the gain: samples of a shorter interval may be those of any function
 _SEEN = 1e-9  # relative to the coefficient: smaller differences may be due to rounding
+_ROUNDING = 4e-15  # relative to the largest coefficient of the matrix: smaller differences may be due to rounding
 _MAX_MEMBERS = 4000  # members requested
 _MAX_PIECES = 1 << 14
 _BLOCK = 1 << 13  # entries of matrices that are examined at once: they fit into the cache
@@ -353,11 +354,13 @@ def _is_resolved(members: Sequence[Terms]) -> bool:
         tables += [[m.delays for m in members], [m.slope_delays for m in members]]
     elif not all(np.array_equal(m.delays, members[0].delays) for m in members):
         return True  # delays in steps, and their shares, jump
-    values = np.concatenate([np.array(table).reshape(SAMPLES, -1) for table in tables], axis=1)
+    samples = [np.array(table).reshape(SAMPLES, -1) for table in tables]
+    values = np.concatenate(samples, axis=1)
+    noise = np.concatenate([np.full(part.shape[1], _ROUNDING * np.abs(part).max(initial=0.0)) for part in samples])
     second, third, fourth = (np.abs(np.diff(values, order, axis=0)).max(axis=0) for order in (2, 3, 4))
     bend = np.maximum(second, third)
     smooth = (fourth <= 0.125 * bend) & ((third <= 0.5 * second) | (fourth <= 0.03 * bend))
-    return bool(np.all(smooth | (bend <= _SEEN * np.abs(values).max(axis=0))))
+    return bool(np.all(smooth | (bend <= np.maximum(_SEEN * np.abs(values).max(axis=0), noise))))
 
 
 class Cover:
