@@ -734,7 +734,7 @@ def _notes_on_links(scenario: Scenario) -> Iterator[str]:
         (link, router)
         for link, routers in enumerate(scenario.deployment.links)
         for router in routers
-        if isinstance(router, QueueDiscipline) and type(router).link_notes is not QueueDiscipline.link_notes
+        if isinstance(router, QueueDiscipline) and type(router)._link_notes is not QueueDiscipline._link_notes
     ]
     if not noting:
         return
@@ -746,7 +746,7 @@ def _notes_on_links(scenario: Scenario) -> Iterator[str]:
     links: dict[str, list[int]] = {}
     for link, router in noting:
         for note in (
-            router.link_notes(float(scenario.network.capacities[link]), crossing[link]) if link in crossing else ()
+            router._link_notes(float(scenario.network.capacities[link]), crossing[link]) if link in crossing else ()
         ):
             links.setdefault(f"{type(router).__name__}: {note}", []).append(link)
     for note, places in links.items():

@@ -224,7 +224,7 @@ class AccessLink:
                 )
         for name, discipline in disciplines.items():
             if isinstance(discipline, QueueDiscipline):
-                notes += [f"{name}: {note}." for note in discipline.link_notes(rate, self.rtts)]
+                notes += [f"{name}: {note}." for note in discipline._link_notes(rate, self.rtts)]
         return notes
 
     @property

@@ -170,7 +170,7 @@ class CAKE(QueueDiscipline):
         if self.n_queues % WAYS:
             raise ValueError(f"n_queues must be a multiple of {WAYS}, got {self.n_queues}")
 
-    def link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
+    def _link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
         """Note a shaper that is faster than the link."""
         if self.rate is None or float(self.rate) <= capacity:
             return ()

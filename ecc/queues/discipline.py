@@ -64,7 +64,7 @@ class QueueDiscipline(Protocol):
         """
         return None
 
-    def link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
+    def _link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
         """Return notes on parameters that do not fit a link, one line each, as `Protocol.network_notes`.
 
         Parameters

@@ -83,7 +83,7 @@ class Policer(QueueDiscipline):
         object.__setattr__(self, "rate", as_rate(self.rate, "rate"))
         object.__setattr__(self, "burst", as_size(self.burst, "burst"))
 
-    def link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
+    def _link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
         """Note a rate that is not below the capacity, or only a small share of it."""
         rate, share = quantity_text(self.rate, "bit/s"), float(self.rate) / capacity
         of = f"the capacity, {quantity_text(capacity, 'bit/s')}"

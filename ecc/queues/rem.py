@@ -91,7 +91,7 @@ class REM(QueueDiscipline):
         if self.weight > 1.0:
             raise ValueError(f"weight must be <= 1, got {self.weight:g}")
 
-    def link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
+    def _link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
         """Note a reference queue with a delay below 0.3 RTT or above an RTT."""
         delay = 8.0 * self.reference * self.packet_size / capacity
         queue = f"the reference queue of {self.reference:g} packets is a delay of {quantity_text(delay, 's')}"
