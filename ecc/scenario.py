@@ -734,7 +734,7 @@ def _notes_on_links(scenario: Scenario) -> Iterator[str]:
         (link, router)
         for link, routers in enumerate(scenario.deployment.links)
         for router in routers
-        if isinstance(router, QueueDiscipline) and type(router)._link_notes is not QueueDiscipline._link_notes
+        if isinstance(router, QueueDiscipline) and type(router).network_notes is not Protocol.network_notes
     ]
     if not noting:
         return
@@ -745,9 +745,10 @@ def _notes_on_links(scenario: Scenario) -> Iterator[str]:
             crossing.setdefault(link, []).append(float(rtt))
     links: dict[str, list[int]] = {}
     for link, router in noting:
-        for note in (
-            router._link_notes(float(scenario.network.capacities[link]), crossing[link]) if link in crossing else ()
-        ):
+        if link not in crossing:
+            continue
+        rtts = [min(crossing[link]), max(crossing[link])]
+        for note in router.network_notes(Network.dumbbell(scenario.network.links[link].capacity, rtts=rtts)):
             links.setdefault(f"{type(router).__name__}: {note}", []).append(link)
     for note, places in links.items():
         more = f" and {others_text(len(places) - 1)}" if places[1:] else ""

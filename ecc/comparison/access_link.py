@@ -210,6 +210,7 @@ class AccessLink:
     def notes(self, disciplines: Mapping[str, Protocol]) -> list[str]:
         """Return a sentence for each overload by constant rates, and notes on parameters that do not fit the link."""
         rate = float(self.rate)
+        path = Network.dumbbell(rate, rtts=self.rtts)
         notes = []
         directions = [("the mix", self.parts, "link", rate, "downloads")]
         if self.up_rate:
@@ -224,7 +225,7 @@ class AccessLink:
                 )
         for name, discipline in disciplines.items():
             if isinstance(discipline, QueueDiscipline):
-                notes += [f"{name}: {note}." for note in discipline._link_notes(rate, self.rtts)]
+                notes += [f"{name}: {note}." for note in discipline.network_notes(path)]
         return notes
 
     @property

@@ -660,7 +660,8 @@ class Protocol:
         Parameters
         ----------
         network : Network
-            Network with the flows that run the protocol.
+            Network with the flows that run the protocol. For a queue discipline: a link with the capacity of its link,
+            and flows with the shortest and the longest RTT of those that cross it.
         """
         return ()
 

@@ -29,6 +29,7 @@ from ecc._support.quantity import RATE, SIZE, TIME, Quantity, as_rate
 from ecc.contract.env import Hook
 from ecc.contract.forms import Queues
 from ecc.contract.parameters import check_choice
+from ecc.network.network import Network
 from ecc.queues.cake_hooks import HOOKS, CakeState, cake_state
 from ecc.queues.cobalt import check_target, interval_at, target_at
 from ecc.queues.discipline import QueueDiscipline
@@ -170,8 +171,9 @@ class CAKE(QueueDiscipline):
         if self.n_queues % WAYS:
             raise ValueError(f"n_queues must be a multiple of {WAYS}, got {self.n_queues}")
 
-    def _link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
+    def network_notes(self, network: Network) -> tuple[str, ...]:
         """Note a shaper that is faster than the link."""
+        capacity = float(network.capacities[0])
         if self.rate is None or float(self.rate) <= capacity:
             return ()
         rates = (quantity_text(float(rate), "bit/s") for rate in (self.rate, capacity))

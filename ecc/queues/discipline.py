@@ -10,7 +10,6 @@ about to be served (`on_dequeue`). It is deployed at links: `Scenario(protocol={
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,18 +62,6 @@ class QueueDiscipline(Protocol):
             Whether all packets at the link are those of scalable flows (ECT(1)).
         """
         return None
-
-    def _link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
-        """Return notes on parameters that do not fit a link, one line each, as `Protocol.network_notes`.
-
-        Parameters
-        ----------
-        capacity : float, bit/s
-            Capacity of the link.
-        rtts : sequence of float, s
-            RTTs of the flows that cross the link, without queues.
-        """
-        return ()
 
     @property
     def gives(self) -> frozenset[str]:

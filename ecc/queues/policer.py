@@ -17,7 +17,7 @@ B + r T bytes or fewer pass, plus those of one step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from ecc._support.display import quantity_text
 from ecc._support.quantity import RATE, SIZE, QuantityField, SizeField, as_rate, as_size, default
 from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.states import State
+from ecc.network.network import Network
 from ecc.queues.discipline import QueueDiscipline, congested
 
 SMALL_SHARE = 0.1  # share of the capacity below which a rate is noted
@@ -83,8 +84,9 @@ class Policer(QueueDiscipline):
         object.__setattr__(self, "rate", as_rate(self.rate, "rate"))
         object.__setattr__(self, "burst", as_size(self.burst, "burst"))
 
-    def _link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
+    def network_notes(self, network: Network) -> tuple[str, ...]:
         """Note a rate that is not below the capacity, or only a small share of it."""
+        capacity = float(network.capacities[0])
         rate, share = quantity_text(self.rate, "bit/s"), float(self.rate) / capacity
         of = f"the capacity, {quantity_text(capacity, 'bit/s')}"
         if share >= 1.0:

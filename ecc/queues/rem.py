@@ -9,7 +9,7 @@ q, q_ref  queue and its reference   n  arrivals in T   c = C T   packets that th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,10 @@ from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.parameters import check_number
 from ecc.contract.states import State
 from ecc.laws.elementary import exp, log
+from ecc.network.network import Network
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
-MIN_DELAY = 0.3  # RTTs; with shorter delays of the reference queue, CUBIC downloads used 42 to 98 % of links
+MIN_DELAY = 0.3  # RTTs; with shorter delays of the reference queue, CUBIC downloads used 41 to 98 % of links
 
 
 def next_arrivals(arrivals: float, n: float, p: Params) -> float:
@@ -91,14 +92,15 @@ class REM(QueueDiscipline):
         if self.weight > 1.0:
             raise ValueError(f"weight must be <= 1, got {self.weight:g}")
 
-    def _link_notes(self, capacity: float, rtts: Sequence[float]) -> tuple[str, ...]:
+    def network_notes(self, network: Network) -> tuple[str, ...]:
         """Note a reference queue with a delay below 0.3 RTT or above an RTT."""
-        delay = 8.0 * self.reference * self.packet_size / capacity
+        delay = 8.0 * self.reference * self.packet_size / float(network.capacities[0])
         queue = f"the reference queue of {self.reference:g} packets is a delay of {quantity_text(delay, 's')}"
-        if delay > max(rtts):
-            return (f"{queue}, longer than all RTTs, which are up to {quantity_text(max(rtts), 's')}",)
-        if delay < MIN_DELAY * min(rtts):
-            longer = f"RTTs of {quantity_text(min(rtts), 's')} and more"
+        shortest, longest = float(network.rtts.min()), float(network.rtts.max())
+        if delay > longest:
+            return (f"{queue}, longer than all RTTs, which are up to {quantity_text(longest, 's')}",)
+        if delay < MIN_DELAY * shortest:
+            longer = f"RTTs of {quantity_text(shortest, 's')} and more"
             return (f"{queue}, short for {longer}: losses of several downloads may empty the link",)
         return ()
 

@@ -304,7 +304,7 @@ def test_the_first_argument_of_a_discipline_is_its_own():
 )
 def test_parameters_that_do_not_fit_a_link_have_a_note(discipline, note):
     """In runs, with the links that have such a discipline; flow 0 has an RTT of 200 ms, and flow 1 of 100 ms."""
-    notes = discipline._link_notes(50e6, (0.2, 0.1))
+    notes = discipline.network_notes(Network.dumbbell(50e6, rtts=[0.2, 0.1]))
     assert len(notes) == (note is not None) and all(note in found for found in notes)
     net = Network.parking_lot(["50 Mb/s"] * 2, delay="50 ms", packet_size=1000)
     links = {k: discipline for k in range(2)}
