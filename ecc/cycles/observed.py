@@ -402,7 +402,7 @@ def _settled(case: _Case) -> tuple[_Case, _Cycle]:
                 f"no periodic motion was found: after {0.5 * length:.4g} s the fluid is at rest, with a queue of "
                 f"{series.queue[-1]:.4g} bytes and rates of {series.rates[-1].sum():.4g} bit/s"
             )
-        grows = _grows(series)
+        grows = _grows(case, series)
         if grows and grew:
             raise ConvergenceError(
                 f"no periodic motion was found: the queue grows without bound, to {series.queue[-1]:.4g} bytes within "
@@ -438,8 +438,10 @@ def _rests(case: _Case, series: _Series) -> bool:
     return bool(np.ptp(queue) <= _REST * case.capacity * rtt and np.ptp(rates, axis=0).max() <= _REST * case.capacity)
 
 
-def _grows(series: _Series) -> bool:
-    """Return whether the queue never falls in the last half of a run, and grows much."""
+def _grows(case: _Case, series: _Series) -> bool:
+    """Return whether the queue never falls in the last half of a run, and grows much, in buffers without a limit."""
+    if any(link.buffer is not None for link in case.network.links):
+        return False
     late = series.queue[len(series.queue) // 2 :]
     falls = np.diff(late) < -_ROUNDING * late[-1]
     return bool(late[-1] > _GROWTH_OF_QUEUE * late[0] and not falls.any())
