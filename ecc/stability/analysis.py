@@ -444,9 +444,9 @@ class Analysis(Displayed):
     def _conclusion_of_cycles(self) -> str:
         """Return whether the loop returns to its limit cycles after small deviations."""
         words = {
-            True: "it returns to its limit cycle after small deviations",
-            False: "its limit cycle is unstable",
-            None: "the stability of its limit cycle is undecided",
+            True: "the loop returns to its limit cycle after small deviations",
+            False: "the limit cycle is unstable",
+            None: "the stability of the limit cycle is undecided",
         }
         by_verdict: dict[bool | None, list[str]] = {}
         for cycle in self.cycles:
@@ -517,7 +517,8 @@ class Analysis(Displayed):
             for name, text in cycle._rows():
                 rows.setdefault(name, [""] * len(self.cycles))[k] = text
         del rows["method"]
-        return [("limit cycle", *(cycle.time for cycle in self.cycles)), *((name, *row) for name, row in rows.items())]
+        times = [cycle.time if cycle.object == "cycle" else f"{cycle.time}, random" for cycle in self.cycles]
+        return [("limit cycle", *times), *((name, *row) for name, row in rows.items())]
 
     @property
     def _has_signed_queue(self) -> bool:

@@ -102,14 +102,14 @@ def test_a_protocol_without_linear_model_has_its_limit_cycles(host, buffer, stab
     assert {row["time"]: row["stable"] for row in result["cycles"]} == stable
     refused = {"linear"} | {f"{time} cycle" for time in {"continuous", "discrete"} - set(stable)}
     assert set(result["refused"]) == refused
-    assert result["conclusion"].startswith("it returns to its limit cycle after small deviations in continuous")
+    assert result["conclusion"].startswith("the loop returns to its limit cycle after small deviations in continuous")
 
 
 def test_a_pair_without_linear_model_has_its_limit_cycle():
     network = ecc.Network.dumbbell("50 Mb/s", ["20 ms"])
     text = repr(analyze({"flows": ecc.models.CUBIC(), "links": ecc.queues.CoDel()}, network, times=["continuous"]))
     assert "limit cycle" in text and "no linear model: CoDel has no linear model" in text
-    assert text.splitlines()[-1].startswith("conclusion: it returns to its limit cycle")
+    assert text.splitlines()[-1].startswith("conclusion: the loop returns to its limit cycle")
 
 
 def test_a_refusal_names_a_queue_discipline_with_linear_models_as_a_scenario_has_it(capsys):
