@@ -41,7 +41,7 @@ def time_without_choices(cumulated: float, p: Params) -> float:
 
 @dataclass(frozen=True)
 class GSP(QueueDiscipline):
-    """Global synchronization protection: one packet is chosen when the queue is long, and the next after about an RTT.
+    """Global synchronization protection: one packet is chosen when the queue is long, then the next after two RTTs.
 
     Parameters
     ----------
