@@ -464,10 +464,11 @@ def _result(orbit: _Orbit, modes: _Modes, time: str) -> LimitCycle:
         notes.append(
             f"the return map has a kink near the cycle: derivatives with two deviations differ by {modes.error:.2g}"
         )
+    overflows = "one overflow" if orbit.overflows == 1 else f"{orbit.overflows} overflows"
     if orbit.repeats:
-        method = f"return map over {orbit.overflows} overflows, central differences with an error of {modes.error:.1g}"
+        method = f"return map over {overflows}, central differences with an error of {modes.error:.1g}"
     else:
-        method = f"Lyapunov exponents of the return map over {orbit.overflows} overflows"
+        method = f"Lyapunov exponents of the return map over {overflows}"
         notes.append(
             f"the motion does not repeat: the period is the mean time of {orbit.per_period} overflows, after which it "
             "nearly returns, and amplitude and multipliers are means"
