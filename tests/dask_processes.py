@@ -80,8 +80,11 @@ class Processes:
         self.start_scheduler()
 
     def start_scheduler(self):
+        """Start a scheduler and wait until it listens, as a `Cluster` is refused at once where nothing does."""
+        before = self._listening()
         where = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
         self.scheduler = self.forking.start("scheduler", self.folder, where)
+        until(lambda: self._listening() > before)
 
     def start_workers(self, count=1, threads=1):
         """Start workers and wait until the scheduler knows them."""
@@ -101,8 +104,14 @@ class Processes:
         until(lambda: self._registered() > before)
 
     def _registered(self):
-        log = self.folder / "worker.log"
-        return log.read_text().count("Registered to:") if log.exists() else 0
+        return self._logged("worker", "Registered to:")
+
+    def _listening(self):
+        return self._logged("scheduler", "Scheduler at:")
+
+    def _logged(self, kind, text):
+        log = self.folder / f"{kind}.log"
+        return log.read_text().count(text) if log.exists() else 0
 
     def end(self):
         for pid in (*self.workers, self.scheduler):
