@@ -507,21 +507,22 @@ class Scan:
     def _newton(self, low: float, high: float, omega: float, real: bool) -> tuple[float, float]:
         """Return the gain and frequency of a simple crossing, or nan; a real root crosses at its fixed frequency."""
 
-        def value(gain: float, w: float) -> complex:
-            return complex(self.family(gain).characteristic_matrix.determinant(np.array([1j * w]))[0])
+        def values(gain: float, *frequencies: float) -> list[complex]:
+            s = 1j * np.array(frequencies)
+            return [complex(x) for x in self.family(gain).characteristic_matrix.determinant(s)]
 
         if real:
-            if np.sign(value(low, omega).real) == np.sign(value(high, omega).real):
+            if np.sign(values(low, omega)[0].real) == np.sign(values(high, omega)[0].real):
                 return nan, omega
             from scipy.optimize import brentq
 
-            return float(brentq(lambda g: value(g, omega).real, low, high, xtol=1e-14 * high, rtol=1e-14)), omega
+            return float(brentq(lambda g: values(g, omega)[0].real, low, high, xtol=1e-14 * high, rtol=1e-14)), omega
         gain = 0.5 * (low + high)
         for _ in range(20):
             h = 1e-6
-            at_gain = value(gain, omega)
-            along = (value(gain, omega * (1 + h)) - value(gain, omega * (1 - h))) / (2 * h * omega)
-            rise = (value(gain * (1 + h), omega) - value(gain * (1 - h), omega)) / (2 * h * gain)
+            at_gain, faster = values(gain, omega, omega * (1 + h))
+            along = (faster - at_gain) / (h * omega)
+            rise = (values(gain * (1 + h), omega)[0] - at_gain) / (h * gain)
             area = (along * rise.conjugate()).imag
             if area == 0.0:
                 return nan, omega
