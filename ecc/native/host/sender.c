@@ -37,6 +37,9 @@ in_flight(const ecc_engine_t *self, uint32_t index, enum ecc_flow_kind kind)
     if (kind == ECC_BASIC) {
         return ecc_transport_in_flight_by_ranges(self, index);
     }
+    if (kind == ECC_RACK) {
+        return self->racks[index].in_flight;
+    }
     return kind == ECC_ANY && flow->reliable ? ecc_transport_in_flight(self, index) : ecc_state_in_flight(flow);
 }
 
@@ -47,7 +50,7 @@ is_full(const ecc_engine_t *self, uint32_t index, int64_t size, enum ecc_flow_ki
     const ecc_flow_state_t *flow = &self->flows[index];
     int64_t bytes = in_flight(self, index, kind);
 
-    if (kind == ECC_ANY && flow->uses_prr && ecc_transport_reduces(self, index)) {
+    if ((kind == ECC_ANY || kind == ECC_RACK) && ecc_transport_reduces(self, index)) {
         return bytes > 0 && size > self->prrs[index].credit;
     }
     return (bytes > 0 || kind == ECC_PLAIN || (kind == ECC_ANY && !flow->reliable))
@@ -76,22 +79,24 @@ note_sent_basic(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 }
 
 /* S-79, S-80, S-147: account for a sent segment, and start timers. */
-static int
-note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
+static ECC_HOT int
+note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, enum ecc_flow_kind kind)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     ecc_transport_t *transport = &self->transports[index];
+    bool has_rack = kind == ECC_RACK || flow->has_rack;
+    bool has_quic = kind == ECC_ANY && flow->has_quic;
     bool was_idle = transport->snd_una == transport->snd_nxt;
     int ret = 0;
 
-    if (flow->has_quic) {
+    if (has_quic) {
         ret = ecc_quic_note_sent(self, index, segment);
-    } else if (flow->has_rack) {
+    } else if (has_rack) {
         ret = ecc_rack_note_sent(self, index, segment);
     } else {
         ecc_transport_note_sent(transport, segment);
     }
-    if (flow->uses_prr && ecc_transport_reduces(self, index)) {
+    if (ecc_transport_reduces(self, index)) {
         self->prrs[index].out += segment.size;
         self->prrs[index].credit -= segment.size;
     }
@@ -99,12 +104,12 @@ note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
         flow->lost += segment.size;
         flow->expected += segment.size;
     }
-    if (flow->has_quic) {
+    if (has_quic) {
         flow->timer_start = self->now;
         ecc_timer_await_packets(self, index);
         return ret;
     }
-    if (flow->has_rack) {
+    if (has_rack) {
         if (was_idle || (!ecc_transport_is_new(segment) && segment.begin == transport->snd_una)) {
             ecc_timer_start(self, index);
         }
@@ -190,8 +195,8 @@ account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, enum ecc_flow
     }
     if (kind == ECC_BASIC) {
         note_sent_basic(self, index, segment);
-    } else if (kind == ECC_ANY && flow->reliable) {
-        ret = note_sent(self, index, segment);
+    } else if (kind == ECC_RACK || (kind == ECC_ANY && flow->reliable)) {
+        ret = note_sent(self, index, segment, kind);
     }
     if (kind == ECC_ANY && flow->draws_sizes) {
         bool opening = flow->srtt == 0.0 && flow->spec->opening_size > 0;
@@ -222,7 +227,13 @@ restart(ecc_engine_t *self, uint32_t index)
     return ret;
 }
 
-/* EMIT (S-54) without the access line, of a flow that is plain, or of any. */
+static ECC_HOT bool
+may_jitter(enum ecc_flow_kind kind)
+{
+    return kind == ECC_ANY || kind == ECC_PLAIN;
+}
+
+/* EMIT (S-54) without the access line. */
 static ECC_HOT int
 leave(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *id, enum ecc_flow_kind kind)
 {
@@ -241,7 +252,7 @@ leave(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *id, e
     }
     assert(segment.size > 0);
     note_pace(self, flow, segment.size, kind);
-    if (kind != ECC_BASIC && flow->jitters) {
+    if (may_jitter(kind) && flow->jitters) {
         ecc_phase_sent(self, index);
     }
     ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_SEND, flow->on_send, ecc_packets_at(&self->packets, *id),
@@ -259,7 +270,7 @@ leave(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *id, e
     return ret;
 }
 
-/* EMIT (S-54), of a flow that is plain, or of any. */
+/* EMIT (S-54). */
 static ECC_HOT int
 emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, enum ecc_flow_kind kind)
 {
@@ -312,13 +323,13 @@ fills_window(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 }
 
 /* S-176: the reason that no segment may leave. */
-static inline uint8_t
-limit(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
+static ECC_HOT uint8_t
+limit(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment, enum ecc_flow_kind kind)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
     if (flow->window > 0.0
-        && (segment.size > 0 || (double) (in_flight(self, index, ECC_ANY) + flow->packet_size) > flow->window)) {
+        && (segment.size > 0 || (double) (in_flight(self, index, kind) + flow->packet_size) > flow->window)) {
         return ECC_LIMIT_WINDOW;
     }
     return segment.size > 0 ? ECC_LIMIT_PACER : ECC_LIMIT_DATA;
@@ -337,7 +348,7 @@ try_send_of(ecc_engine_t *self, uint32_t index, bool released, enum ecc_flow_kin
         int ret;
         flow->changed = false;
         if (!may_leave(self, index, segment, kind)) {
-            flow->limited_by = limit(self, index, segment) & 3u;
+            flow->limited_by = limit(self, index, segment, kind) & 3u;
             ecc_calendar_cancel(&self->fast, send_node);
             return 0;
         }
@@ -349,7 +360,7 @@ try_send_of(ecc_engine_t *self, uint32_t index, bool released, enum ecc_flow_kin
                 return 0;
             }
         }
-        if (kind != ECC_BASIC && flow->jitters && (flow->rate > 0.0 || !released || written > self->now)
+        if (may_jitter(kind) && flow->jitters && (flow->rate > 0.0 || !released || written > self->now)
             && ecc_phase_is_drawn(self, index, segment.size)) {
             flow->limited_by = written > self->now ? ECC_LIMIT_DATA : ECC_LIMIT_PACER;
             ecc_calendar_move(&self->fast, send_node, ecc_phase_due(self, index, segment.size, written));
@@ -387,11 +398,16 @@ try_send(ecc_engine_t *self, uint32_t index, bool released)
     return try_send_of(self, index, released, ECC_ANY);
 }
 
-/* The same, of a basic flow. */
 static int
 try_send_basic(ecc_engine_t *self, uint32_t index)
 {
     return try_send_of(self, index, false, ECC_BASIC);
+}
+
+static int
+try_send_rack(ecc_engine_t *self, uint32_t index)
+{
+    return try_send_of(self, index, false, ECC_RACK);
 }
 
 int
@@ -399,8 +415,11 @@ ecc_sender_try_send(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
-    if (flow->is_basic) {
-        return flow->active ? try_send_basic(self, index) : 0;
+    if (flow->active && flow->kind == ECC_BASIC) {
+        return try_send_basic(self, index);
+    }
+    if (flow->active && flow->kind == ECC_RACK) {
+        return try_send_rack(self, index);
     }
     if (!flow->active
         || (!flow->changed && !flow->reliable && !flow->has_writes
@@ -464,7 +483,7 @@ ecc_sender_send(ecc_engine_t *self, uint32_t index)
     int ret;
 
     ecc_state_trace_flow(self, ECC_EVENT_SEND, index, flow->sent);
-    if (flow->is_plain) {
+    if (flow->kind == ECC_PLAIN) {
         return send_plain(self, index);
     }
     segment = ecc_next_segment(self, index, &due, ECC_ANY);
