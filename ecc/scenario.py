@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from ecc._support.display import Displayed, Rows, others_text, quantity_text, va
 from ecc._support.quantity import Quantity, QuantityField, as_count, as_number, as_time, required
 from ecc._support.toml import loads
 from ecc.contract.assignment import Deployment, ProtocolAssignment, read_protocol
+from ecc.contract.class_entries import ClassEntries
 from ecc.contract.parameters import label, settings
 from ecc.contract.values import equilibrium_of
 from ecc.errors import EccError
@@ -161,7 +163,15 @@ class Scenario(Displayed):
                     self.network.check_flow(flow, f"workload.{name}[{index}]")
 
     def _check_protocol(self) -> None:
+        """Check the protocols for the network, unless they are those of the last scenario: loops make many alike."""
         object.__setattr__(self, "protocol", read_protocol(self.protocol))
+        if _checked and (deployment := _checked[0].deployment_for(self)) is not None:
+            self.__dict__["deployment"] = deployment
+            return
+        self._check_deployment()
+        _checked[:] = [_Checked(self)]
+
+    def _check_deployment(self) -> None:
         flows = [*self.network.flows, *(self.workload.templates if self.workload else [])]
         runs = [*self.deployment.flows, *self.deployment.templates]
         for index, (flow, protocol) in enumerate(zip(flows, runs, strict=True)):
@@ -275,11 +285,17 @@ class Scenario(Displayed):
         return replace(self, **changes)
 
     def _with_seed(self, seed: int) -> Scenario:
-        """Return this scenario with another valid seed, without checks; it has the same deployment object."""
+        """Return this scenario with another valid seed, without checks; `_is_alike` then recognizes both."""
+        self.__dict__.setdefault("_origin", object())
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__, seed=seed)
         out.__dict__.pop("_text", None)
         return out
+
+    def _is_alike(self, other: Scenario) -> bool:
+        """Return whether two scenarios differ in their seed only, as `_with_seed` made one of them, or both."""
+        origin = self.__dict__.get("_origin")
+        return origin is not None and origin is other.__dict__.get("_origin")
 
     # ---- TOML --------------------------------------------------------------------------------------------
 
@@ -646,6 +662,26 @@ def _module_of_user(name: str) -> ModuleType:
     return import_module(path.stem if path else name)
 
 
+class _Checked:
+    """Protocols that were checked for a network, with all that the checks depend on."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._network = ref(scenario.network)
+        self._options = scenario.workload, scenario.header_bytes
+        self._protocol, self._deployment = scenario.protocol, scenario.deployment
+        self._entries = ClassEntries(scenario.deployment.protocols)
+
+    def deployment_for(self, scenario: Scenario) -> Deployment | None:
+        """Return the deployment of another scenario that passes the same checks, or None."""
+        workload, header_bytes = self._options
+        if self._network() is not scenario.network or workload is not scenario.workload:
+            return None
+        alike = header_bytes is scenario.header_bytes and self._protocol == scenario.protocol
+        return self._deployment if alike and self._entries.are_current() else None
+
+
+_checked: list[_Checked] = []
+"""The protocols of the last scenario, or none."""
 _PLAIN_KEYS = ("assignment", "phases", "intervals", "header_bytes", "phase_jitter")  # keys that are fields of Scenario
 _SAMPLE = 0.1  # default sample period [s]
 _MAX_SIZE = 2**29  # maximum size of a scenario file [bytes]: some five million flows
@@ -723,7 +759,7 @@ def notes_on_parameters(scenario: Scenario) -> tuple[str, ...]:
     of_flows = (
         f"{type(protocol).__name__}: {note}"
         for protocol, its in of_protocol.items()
-        for note in protocol.network_notes(network.with_flows(its))
+        for note in protocol.network_notes(network if its == [*network.flows] else network.with_flows(its))
     )
     return (*of_flows, *_notes_on_links(scenario))
 
