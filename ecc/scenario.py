@@ -17,6 +17,7 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc import models
 from ecc._support.arguments import check_arguments, nearest, shown, unknown_key
 from ecc._support.display import Displayed, Rows, others_text, quantity_text, value_text
 from ecc._support.quantity import Quantity, QuantityField, as_count, as_number, as_time, required
@@ -562,7 +563,7 @@ def _class_path(cls: type[Protocol]) -> str:
     """Return the name with which `protocol_class` finds a class."""
     if issubclass(cls, Controller):
         return cls.library
-    return cls.__name__ if _by_name().get(cls.__name__) is cls else f"{cls.__module__}:{cls.__qualname__}"
+    return cls.__name__ if _listed(cls.__name__) is cls else f"{cls.__module__}:{cls.__qualname__}"
 
 
 def _protocol_or_assignment(table: Any) -> Any:
@@ -595,8 +596,14 @@ def _protocol(table: Any, where: str) -> Protocol:
     return result
 
 
-def _by_name() -> dict[str, type[Protocol]]:
-    return {**all_protocols(unresponsive=True), **all_disciplines()}
+def _listed(name: str) -> type[Protocol] | None:
+    """Return the protocol or discipline with a name, or None; protocols with other names are not imported."""
+    plain = name.lower().replace("-", "").replace("_", "")
+    protocol = next((key for key in models.PROTOCOLS if key.lower() == plain), None)
+    if protocol is not None:
+        kind: type[Protocol] = getattr(models, protocol)
+        return kind
+    return next((kind for key, kind in all_disciplines().items() if key.lower() == plain), None)
 
 
 def protocol_class(name: Any) -> type[Protocol]:
@@ -614,9 +621,7 @@ def protocol_class(name: Any) -> type[Protocol]:
     ValueError
         Unknown name, or not a Protocol.
     """
-    protocols = _by_name()
-    plain = {key.lower(): value for key, value in protocols.items()}
-    chosen: Any = plain.get(str(name).lower().replace("-", "").replace("_", ""))
+    chosen: Any = _listed(str(name))
     if chosen is None and isinstance(name, str) and name.endswith(".py"):
         raise ValueError(f"protocol name must have a class of the file, as {name}:MyProtocol, got {shown(name)}")
     if chosen is None and isinstance(name, str) and name.endswith(SUFFIXES):
@@ -633,6 +638,7 @@ def protocol_class(name: Any) -> type[Protocol]:
     elif chosen is None and isinstance(name, str) and Path(name).suffix:
         raise ValueError(f"protocol name must be a name, path.py:Class or path{SUFFIXES[0]}, got {shown(name)}")
     if not (isinstance(chosen, type) and issubclass(chosen, Protocol)):
+        protocols = {**all_protocols(unresponsive=True), **all_disciplines()}
         lines = {key: _summary(kind) for key, kind in protocols.items()}
         hint = nearest(name, lines)
         names = "a protocol or discipline of ecc" if hint else f"one of {', '.join(protocols)}"
