@@ -460,6 +460,25 @@ def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int,
 
 
 @compiled
+def _sending_rate(
+    w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int, numbers: Any, indices: Any
+) -> Any:
+    """Return (status, rate) of a flow of a group at a time; without its RTT if the rate exceeds the minimum anyway."""
+    last = indices[indices[CROSSINGS] + group + 1] - 1
+    if numbers[indices[STEADY] + group] <= 0.0 and indices[MEMORY] > indices[WINDOWS] + indices[MEASURES]:
+        if not (sigma >= numbers[indices[OPENS] + group] and sigma < numbers[indices[STOPS] + group]):
+            return 0, 0.0
+        slot = (purpose + _RATE) * indices[indices[CROSSINGS] + indices[GROUPS]] + crossing
+        rate = value_at(w, y, indices[SOURCE_STATE] + group, sigma, slot)
+        shortest_rtt = numbers[indices[FORWARD] + last] + numbers[indices[BACKWARD] + last]
+        floor = numbers[indices[FLOOR] + group]
+        if floor <= 0.0 or rate * shortest_rtt > floor * (1.0 + 1e-9):
+            return 0, max(0.0, rate)
+    status, rate, _, _, _ = _sent(w, y, sigma, group, crossing, purpose, numbers, indices)
+    return status, rate
+
+
+@compiled
 def _arriving(w: Any, y: Any, v: float, group: int, purpose: int, numbers: Any, indices: Any) -> Any:
     """Return (status, rate) at which the data of a flow of a group leave its last queue at a time."""
     first, last = indices[indices[CROSSINGS] + group], indices[indices[CROSSINGS] + group + 1] - 1
@@ -468,14 +487,7 @@ def _arriving(w: Any, y: Any, v: float, group: int, purpose: int, numbers: Any, 
     e = _entered(w, y, v, link, slot, numbers, indices)
     part = _passed(w, e, v, link, slot, numbers, indices)
     sigma, passed = _back_to_sender(w, y, e, group, last, purpose, numbers, indices)
-    free = numbers[indices[FLOOR] + group] <= 0.0 and numbers[indices[STEADY] + group] <= 0.0
-    if free and indices[MEMORY] != 0 and indices[WINDOWS] == 0 and indices[MEASURES] == 0:  # no RTT and no law
-        rate = 0.0
-        if sigma >= numbers[indices[OPENS] + group] and sigma < numbers[indices[STOPS] + group]:
-            slot = (purpose + _RATE) * indices[indices[CROSSINGS] + indices[GROUPS]] + first
-            rate = max(0.0, value_at(w, y, indices[SOURCE_STATE] + group, sigma, slot))
-        return 0, rate * part * passed
-    status, rate, _, _, _ = _sent(w, y, sigma, group, first, purpose, numbers, indices)
+    status, rate = _sending_rate(w, y, sigma, group, first, purpose, numbers, indices)
     return status, rate * part * passed
 
 
@@ -653,7 +665,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                     numbers[weighted + link] += carries * rtt
             if indices[LAGGED_ARRIVALS] != 0:
                 sigma, part = _back_to_sender(w, y, t - T, g, p, _EARLIER, numbers, indices)
-                status, earlier, _, _, _ = _sent(w, y, sigma, g, p, _EARLIER, numbers, indices)
+                status, earlier = _sending_rate(w, y, sigma, g, p, _EARLIER, numbers, indices)
                 if status != 0:
                     return status
                 numbers[before + link] += members * earlier * part * reaches
