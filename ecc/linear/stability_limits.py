@@ -466,7 +466,7 @@ def _part(family: Family, reach: NDArray[np.bool_], states: NDArray[np.int64], g
     system = family(gain)
     if system.size != len(reach) or np.any(system._pattern & ~reach):
         raise _Recoupled
-    return system._part(states)
+    return system if len(states) == system.size else system._part(states)  # the whole system may have a border
 
 
 def _together(claims: Sequence[Found]) -> Found:
