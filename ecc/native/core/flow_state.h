@@ -83,6 +83,8 @@ typedef struct {
     int64_t pipe_credit; /* SACK: sacked(snd_una, high_rxt) */
     int64_t receiver_window;
     double rttvar;
+    ecc_ps_t min_rto; /* this and the next as in the configuration, whose lines packets do not touch otherwise */
+    ecc_ps_t rto_granularity;
     ecc_ranges_t sacked;                 /* empty for type 3, whose segments know it */
     ecc_ranges_t held;                   /* ranges at the receiver beyond its rcv_nxt, which is the flow's `received` */
     int64_t recent[ECC_MAX_SACK_BLOCKS]; /* a sequence number in each range that an ACK reports, newest first */
@@ -281,6 +283,8 @@ typedef struct {
     uint8_t limited_by : 2;      /* enum ecc_send_limit, of the last TRY-SEND (S-176) */
     bool jitters : 1;            /* its phase is drawn, see phase.h */
     bool paces : 1;              /* its window is paced (S-222) */
+    bool has_receive : 1;        /* it has on_receive */
+    bool reduces_as_linux : 1;   /* a retransmission that is lost again: ECC_LOST_LINUX (S-163) */
     uint8_t n_zero_waits;        /* TIMERs in a row that on_timer wanted in less than 1 ps */
 
     _Alignas(ECC_CACHE_LINE) double rate;

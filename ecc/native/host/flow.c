@@ -74,6 +74,8 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     flow->uses_sack = spec->transport >= ECC_TRANSPORT_SACK;
     flow->has_writes = spec->write_size > 0 || spec->n_writes > 0;
     flow->has_restart = spec->on_restart != NULL;
+    flow->has_receive = spec->on_receive != NULL;
+    flow->reduces_as_linux = spec->lost_retransmission == ECC_LOST_LINUX;
     flow->jitters = spec->phase_jitter != 0;
     flow->draws_sizes = spec->packet_size_max > spec->packet_size;
     flow->random_sizes = ecc_random_stream(self->seed, ECC_RANDOM_OF_SIZES + (uint64_t) number);

@@ -220,8 +220,7 @@ ecc_rack_find_losses(ecc_engine_t *self, uint32_t index)
     rack->awaits = rack->earlier == ECC_NO_SEGMENT ? ECC_AWAITS_NOTHING : ECC_AWAITS_REORDERING;
     rack->wait_until
         = rack->earlier == ECC_NO_SEGMENT ? self->now : overdue_at(rack, ecc_segments_at(rack, rack->earlier));
-    if (!begins_response(
-            rack, transport, self->flows[index].spec->lost_retransmission == ECC_LOST_LINUX, found, is_repeated)) {
+    if (!begins_response(rack, transport, self->flows[index].reduces_as_linux, found, is_repeated)) {
         return false;
     }
     begin_response(rack, transport);

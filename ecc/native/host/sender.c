@@ -23,10 +23,7 @@
 #include "host/flow_hooks.h"
 #include "host/next_segment.h"
 #include "host/pacer.h"
-#include "host/quic.h"
-#include "host/rack.h"
-#include "host/timer.h"
-#include "host/transport.h"
+#include "host/sent.h"
 
 /* in_flight, as TRY-SEND and hooks see it (S-38, S-76). */
 static ECC_HOT int64_t
@@ -55,75 +52,6 @@ is_full(const ecc_engine_t *self, uint32_t index, int64_t size, enum ecc_flow_ki
     }
     return (bytes > 0 || kind == ECC_PLAIN || (kind == ECC_ANY && !flow->reliable))
         && (double) (bytes + size) > flow->window;
-}
-
-/* S-79, S-80: the same as note_sent, of a basic flow. */
-static ECC_HOT void
-note_sent_basic(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
-{
-    ecc_transport_t *transport = &self->transports[index];
-    bool was_idle = transport->snd_una == transport->snd_nxt;
-
-    if (segment.rule == ECC_RULE_NEW) {
-        transport->snd_nxt = segment.begin + segment.size;
-    } else {
-        ecc_transport_note_sent(transport, segment);
-        self->flows[index].lost += segment.size;
-        self->flows[index].expected += segment.size;
-    }
-    if (was_idle
-        || (segment.rule != ECC_RULE_NEW && transport->uses_sack && transport->recovering
-            && segment.begin < transport->recovery_point)) {
-        ecc_timer_start(self, index);
-    }
-}
-
-/* S-79, S-80, S-147: account for a sent segment, and start timers. */
-static ECC_HOT int
-note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, enum ecc_flow_kind kind)
-{
-    ecc_flow_state_t *flow = &self->flows[index];
-    ecc_transport_t *transport = &self->transports[index];
-    bool has_rack = kind == ECC_RACK || flow->has_rack;
-    bool has_quic = kind == ECC_ANY && flow->has_quic;
-    bool was_idle = transport->snd_una == transport->snd_nxt;
-    int ret = 0;
-
-    if (has_quic) {
-        ret = ecc_quic_note_sent(self, index, segment);
-    } else if (has_rack) {
-        ret = ecc_rack_note_sent(self, index, segment);
-    } else {
-        ecc_transport_note_sent(transport, segment);
-    }
-    if (ecc_transport_reduces(self, index)) {
-        self->prrs[index].out += segment.size;
-        self->prrs[index].credit -= segment.size;
-    }
-    if (!ecc_transport_is_new(segment)) {
-        flow->lost += segment.size;
-        flow->expected += segment.size;
-    }
-    if (has_quic) {
-        flow->timer_start = self->now;
-        ecc_timer_await_packets(self, index);
-        return ret;
-    }
-    if (has_rack) {
-        if (was_idle || (!ecc_transport_is_new(segment) && segment.begin == transport->snd_una)) {
-            ecc_timer_start(self, index);
-        }
-        if (ret == 0 && segment.rule == ECC_RULE_NEW) {
-            ecc_timer_await_probe(self, index);
-        }
-        return ret;
-    }
-    if (was_idle
-        || (transport->uses_sack && transport->recovering && segment.rule != ECC_RULE_NEW
-            && segment.begin < transport->recovery_point)) {
-        ecc_timer_start(self, index);
-    }
-    return ret;
 }
 
 /* Makes a packet of a segment, with a header of zeros, and counts it as in the network. */
@@ -194,9 +122,9 @@ account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, enum ecc_flow
         self->pacers[index].credit -= (double) segment.size;
     }
     if (kind == ECC_BASIC) {
-        note_sent_basic(self, index, segment);
+        ecc_sent_note_basic(self, index, segment);
     } else if (kind == ECC_RACK || (kind == ECC_ANY && flow->reliable)) {
-        ret = note_sent(self, index, segment, kind);
+        ret = ecc_sent_note(self, index, segment, kind);
     }
     if (kind == ECC_ANY && flow->draws_sizes) {
         bool opening = flow->srtt == 0.0 && flow->spec->opening_size > 0;
@@ -474,6 +402,16 @@ send_plain(ecc_engine_t *self, uint32_t index)
     return try_send_plain(self, index, true);
 }
 
+/* SEND of a flow with a transport of type 3 and a rate. */
+static int
+send_rack(ecc_engine_t *self, uint32_t index)
+{
+    ecc_ps_t due;
+    int ret = emit(self, index, ecc_next_segment(self, index, &due, ECC_RACK), ECC_RACK);
+
+    return ret != 0 ? ret : try_send_rack(self, index);
+}
+
 int
 ecc_sender_send(ecc_engine_t *self, uint32_t index)
 {
@@ -485,6 +423,9 @@ ecc_sender_send(ecc_engine_t *self, uint32_t index)
     ecc_state_trace_flow(self, ECC_EVENT_SEND, index, flow->sent);
     if (flow->kind == ECC_PLAIN) {
         return send_plain(self, index);
+    }
+    if (flow->kind == ECC_RACK) {
+        return send_rack(self, index);
     }
     segment = ecc_next_segment(self, index, &due, ECC_ANY);
     if (flow->has_writes && (due > self->now || !may_leave(self, index, segment, ECC_ANY))) { /* S-162: it has grown */

@@ -20,7 +20,6 @@ ecc_timer_wait(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
     bool is_measured = flow->srtt > 0.0;
-    ecc_ps_t least = flow->spec->min_rto;
     ecc_ps_t wait;
 
     if (flow->has_quic && is_measured) {
@@ -28,6 +27,7 @@ ecc_timer_wait(ecc_engine_t *self, uint32_t index)
     } else if (flow->reliable && is_measured) {
         wait = ecc_transport_rto(&self->transports[index], flow);
     } else {
+        ecc_ps_t least = flow->spec->min_rto;
         wait = ecc_clock_ps(3.0 * (is_measured ? flow->srtt : ecc_clock_seconds(ecc_flow_first_rtt(self, index))));
         if (flow->reliable && flow->spec->initial_rto > least) {
             least = flow->spec->initial_rto;
@@ -44,11 +44,11 @@ ecc_timer_wait(ecc_engine_t *self, uint32_t index)
     return wait < MAX_TIMEOUT ? wait : MAX_TIMEOUT;
 }
 
-/* A lower bound of ecc_timer_wait, which often suffices to see that nothing changes, and takes no calculation. */
+/* A lower bound of ecc_timer_wait of a reliable flow, which often suffices to see that nothing changes, and takes no calculation. */
 static ecc_ps_t
-least_wait(const ecc_flow_state_t *flow)
+least_wait(const ecc_engine_t *self, uint32_t index)
 {
-    return flow->has_quic ? 0 : flow->spec->min_rto;
+    return self->flows[index].has_quic ? 0 : self->transports[index].min_rto;
 }
 
 /* Whether TIMEOUT is pending at a time, or before it. */
@@ -78,7 +78,7 @@ ecc_timer_start(ecc_engine_t *self, uint32_t index)
 
     flow->timer_start = self->now;
     flow->timeout_pending = true;
-    if (!is_pending_by(self, index, ecc_clock_add(self->now, least_wait(flow)))) {
+    if (!is_pending_by(self, index, ecc_clock_add(self->now, least_wait(self, index)))) {
         expire_by(self, index, ecc_clock_add(self->now, ecc_timer_wait(self, index)));
     }
 }
@@ -106,7 +106,7 @@ ecc_timer_await_probe(ecc_engine_t *self, uint32_t index)
     rack->awaits = ecc_rack_may_probe(self, index) ? ECC_AWAITS_PROBE : ECC_AWAITS_NOTHING;
     if (rack->awaits == ECC_AWAITS_PROBE) {
         time = ecc_clock_add(self->now, ecc_rack_probe_timeout(self, index));
-        if (time > ecc_clock_add(flow->timer_start, least_wait(flow))) {
+        if (time > ecc_clock_add(flow->timer_start, least_wait(self, index))) {
             ecc_ps_t latest = ecc_clock_add(flow->timer_start, ecc_timer_wait(self, index));
             time = time < latest ? time : latest;
         }
