@@ -12,15 +12,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc import models
 from ecc._support.arguments import check_arguments, nearest, shown, unknown_key
 from ecc._support.display import Displayed, Rows, others_text, quantity_text, value_text
 from ecc._support.quantity import Quantity, QuantityField, as_count, as_number, as_time, required
 from ecc._support.toml import loads
 from ecc.contract.assignment import Deployment, ProtocolAssignment, read_protocol
+from ecc.contract.class_entries import ClassEntries
 from ecc.contract.parameters import label, settings
 from ecc.contract.values import equilibrium_of
 from ecc.errors import EccError
@@ -161,7 +164,15 @@ class Scenario(Displayed):
                     self.network.check_flow(flow, f"workload.{name}[{index}]")
 
     def _check_protocol(self) -> None:
+        """Check the protocols for the network, unless they are those of the last scenario: loops make many alike."""
         object.__setattr__(self, "protocol", read_protocol(self.protocol))
+        if _checked and (deployment := _checked[0].deployment_for(self)) is not None:
+            self.__dict__["deployment"] = deployment
+            return
+        self._check_deployment()
+        _checked[:] = [_Checked(self)]
+
+    def _check_deployment(self) -> None:
         flows = [*self.network.flows, *(self.workload.templates if self.workload else [])]
         runs = [*self.deployment.flows, *self.deployment.templates]
         for index, (flow, protocol) in enumerate(zip(flows, runs, strict=True)):
@@ -275,11 +286,17 @@ class Scenario(Displayed):
         return replace(self, **changes)
 
     def _with_seed(self, seed: int) -> Scenario:
-        """Return this scenario with another valid seed, without checks; it has the same deployment object."""
+        """Return this scenario with another valid seed, without checks; `_is_alike` then recognizes both."""
+        self.__dict__.setdefault("_origin", object())
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__, seed=seed)
         out.__dict__.pop("_text", None)
         return out
+
+    def _is_alike(self, other: Scenario) -> bool:
+        """Return whether two scenarios differ in their seed only, as `_with_seed` made one of them, or both."""
+        origin = self.__dict__.get("_origin")
+        return origin is not None and origin is other.__dict__.get("_origin")
 
     # ---- TOML --------------------------------------------------------------------------------------------
 
@@ -546,7 +563,7 @@ def _class_path(cls: type[Protocol]) -> str:
     """Return the name with which `protocol_class` finds a class."""
     if issubclass(cls, Controller):
         return cls.library
-    return cls.__name__ if _by_name().get(cls.__name__) is cls else f"{cls.__module__}:{cls.__qualname__}"
+    return cls.__name__ if _listed(cls.__name__) is cls else f"{cls.__module__}:{cls.__qualname__}"
 
 
 def _protocol_or_assignment(table: Any) -> Any:
@@ -579,8 +596,14 @@ def _protocol(table: Any, where: str) -> Protocol:
     return result
 
 
-def _by_name() -> dict[str, type[Protocol]]:
-    return {**all_protocols(unresponsive=True), **all_disciplines()}
+def _listed(name: str) -> type[Protocol] | None:
+    """Return the protocol or discipline with a name, or None; protocols with other names are not imported."""
+    plain = name.lower().replace("-", "").replace("_", "")
+    protocol = next((key for key in models.PROTOCOLS if key.lower() == plain), None)
+    if protocol is not None:
+        kind: type[Protocol] = getattr(models, protocol)
+        return kind
+    return next((kind for key, kind in all_disciplines().items() if key.lower() == plain), None)
 
 
 def protocol_class(name: Any) -> type[Protocol]:
@@ -598,9 +621,7 @@ def protocol_class(name: Any) -> type[Protocol]:
     ValueError
         Unknown name, or not a Protocol.
     """
-    protocols = _by_name()
-    plain = {key.lower(): value for key, value in protocols.items()}
-    chosen: Any = plain.get(str(name).lower().replace("-", "").replace("_", ""))
+    chosen: Any = _listed(str(name))
     if chosen is None and isinstance(name, str) and name.endswith(".py"):
         raise ValueError(f"protocol name must have a class of the file, as {name}:MyProtocol, got {shown(name)}")
     if chosen is None and isinstance(name, str) and name.endswith(SUFFIXES):
@@ -617,6 +638,7 @@ def protocol_class(name: Any) -> type[Protocol]:
     elif chosen is None and isinstance(name, str) and Path(name).suffix:
         raise ValueError(f"protocol name must be a name, path.py:Class or path{SUFFIXES[0]}, got {shown(name)}")
     if not (isinstance(chosen, type) and issubclass(chosen, Protocol)):
+        protocols = {**all_protocols(unresponsive=True), **all_disciplines()}
         lines = {key: _summary(kind) for key, kind in protocols.items()}
         hint = nearest(name, lines)
         names = "a protocol or discipline of ecc" if hint else f"one of {', '.join(protocols)}"
@@ -646,6 +668,26 @@ def _module_of_user(name: str) -> ModuleType:
     return import_module(path.stem if path else name)
 
 
+class _Checked:
+    """Protocols that were checked for a network, with all that the checks depend on."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._network = ref(scenario.network)
+        self._options = scenario.workload, scenario.header_bytes
+        self._protocol, self._deployment = scenario.protocol, scenario.deployment
+        self._entries = ClassEntries(scenario.deployment.protocols)
+
+    def deployment_for(self, scenario: Scenario) -> Deployment | None:
+        """Return the deployment of another scenario that passes the same checks, or None."""
+        workload, header_bytes = self._options
+        if self._network() is not scenario.network or workload is not scenario.workload:
+            return None
+        alike = header_bytes is scenario.header_bytes and self._protocol == scenario.protocol
+        return self._deployment if alike and self._entries.are_current() else None
+
+
+_checked: list[_Checked] = []
+"""The protocols of the last scenario, or none."""
 _PLAIN_KEYS = ("assignment", "phases", "intervals", "header_bytes", "phase_jitter")  # keys that are fields of Scenario
 _SAMPLE = 0.1  # default sample period [s]
 _MAX_SIZE = 2**29  # maximum size of a scenario file [bytes]: some five million flows
@@ -723,7 +765,7 @@ def notes_on_parameters(scenario: Scenario) -> tuple[str, ...]:
     of_flows = (
         f"{type(protocol).__name__}: {note}"
         for protocol, its in of_protocol.items()
-        for note in protocol.network_notes(network.with_flows(its))
+        for note in protocol.network_notes(network if its == [*network.flows] else network.with_flows(its))
     )
     return (*of_flows, *_notes_on_links(scenario))
 

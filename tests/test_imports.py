@@ -110,7 +110,7 @@ def test_import_is_light(tmp_path):
     [
         (["--help"], "numpy xarray pandas scipy numba plotly"),
         (["claims"], "xarray pandas scipy numba plotly"),
-        (["simulate", "scenario.toml"], "xarray pandas scipy numba plotly ecc.packet.twin"),
+        (["simulate", "scenario.toml"], "xarray pandas scipy numba plotly ecc.packet.twin ecc.models.bbr"),
         pytest.param(
             ["simulate", "scenario.toml", "--engine", "fluid"],
             "xarray pandas plotly scipy.special",
@@ -118,7 +118,7 @@ def test_import_is_light(tmp_path):
         ),
         pytest.param(
             ["sweep", "scenario.toml", "--vary", "seed=1,2", "--average", "seed"],
-            "xarray pandas scipy.signal scipy.stats numba plotly",  # intervals need scipy.special
+            "xarray pandas scipy numba plotly ecc.models.bbr",
             marks=pytest.mark.slow,
         ),
         pytest.param(

@@ -263,7 +263,7 @@ def test_ctrl_c_during_the_imports_is_answered(share, scenario):
     assert said == "ecc: interrupted\n" if not printed else said.endswith("of 100000 s: interrupted\n")
 
 
-# ---- everything, at ten moments each --------------------------------------------------------------------------------
+# ---- everything, at several moments each ----------------------------------------------------------------------------
 
 
 CLAIMS = ["piqi-11", "piqi-w", "qi-6", "src-2"]
@@ -370,7 +370,10 @@ class Case:
         return found
 
 
-@pytest.fixture(scope="module", params=["simulate", "sweep", "crosscheck", "reproduce"])
+@pytest.fixture(
+    scope="module",
+    params=["simulate", "sweep", "crosscheck", pytest.param("reproduce", marks=pytest.mark.extensive)],  # as crosscheck
+)
 def whole(request, tmp_path_factory):
     return Case(request.param, tmp_path_factory.mktemp(request.param))
 
@@ -381,14 +384,19 @@ def case(whole):
     return whole
 
 
+SEVERAL = pytest.mark.parametrize("count", [3, pytest.param(10, marks=pytest.mark.extensive)])
+"""Moments or sizes, one drawn in each of as many parts of the whole: each takes a process of seconds."""
+
+
 @pytest.mark.slow
+@SEVERAL
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_at_ten_drawn_moments_nothing_finished_is_lost(number, case):
+def test_at_drawn_moments_nothing_finished_is_lost(number, count, case):
     draw, memory = random.Random(int(number)), set(os.listdir("/dev/shm"))
-    for k in range(10):
+    for k in range(count):
         process = case.start()
         until(lambda process=process: answers_signals(process))
-        work = case.cpu_time * (k + draw.random()) / 10  # on a busy machine time says nothing of how far it is
+        work = case.cpu_time * (k + draw.random()) / count  # on a busy machine time says nothing of how far it is
         until(lambda work=work, leader=process.pid: session(leader)[1] >= work or not of_session(leader))
         before = case.kept(case.place)
         sent = time.monotonic()
@@ -447,14 +455,15 @@ exit $code
 @pytest.mark.skipif(
     subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode != 0, reason="may not mount anything"
 )
-def test_on_ten_full_disks_nothing_is_cut_and_all_is_printed(case):
+@SEVERAL
+def test_on_full_disks_nothing_is_cut_and_all_is_printed(count, case):
     draw, was_full = random.Random(4), set()
-    for k in range(10):
+    for k in range(count):
         after = case.home / f"after-{k}"
         shutil.rmtree(after, ignore_errors=True)
         after.mkdir()
         # up to twice what it makes: every file is written beside the one that it replaces, a store beside its journal
-        room = PAGE * (case.room(case.former) + 1 + round(2.2 * case.pages * (k + draw.random()) / 10))
+        room = PAGE * (case.room(case.former) + 1 + round(2.2 * case.pages * (k + draw.random()) / count))
         command = ["unshare", "-rm", "sh", "-c", FULL, "sh", str(room), case.place, case.former, after]
         done = subprocess.run(
             [*command, sys.executable, "-P", "-m", "ecc", *map(str, case.arguments)],

@@ -201,10 +201,17 @@ def _check_names(
 
 
 @cache  # not in a closure: digests of functions cover closures, and must not depend on earlier calls
-def _checked(call: Callable[..., Any], gaps: bool) -> tuple[list[tuple[int, str, Kind]], dict[str | None, Kind | None]]:
-    """Return index, name and kind of the positional parameters that are checked, and the kinds by name."""
+def _checked(
+    call: Callable[..., Any], gaps: bool
+) -> tuple[list[tuple[int, str, Kind]], dict[str | None, Kind | None], int | None]:
+    """Return index, name and kind of the positional parameters that are checked, and the kinds by name.
+
+    The last item is the index of the parameter `progress`: sys.maxsize if it is passed by name only, None without it.
+    """
     positions, kinds, _ = _kinds(call, gaps)
-    return [(k, name, kind) for k, (name, kind) in enumerate(positions) if kind is not None], kinds
+    checked = [(k, name, kind) for k, (name, kind) in enumerate(positions) if kind is not None]
+    places = (k for k, name, _ in checked if name == "progress")
+    return checked, kinds, next(places, sys.maxsize) if "progress" in kinds else None
 
 
 def _wrapped(call: Callable[..., Any], gaps: bool, former: Mapping[str, str] = {}) -> Callable[..., Any]:
@@ -215,7 +222,7 @@ def _wrapped(call: Callable[..., Any], gaps: bool, former: Mapping[str, str] = {
                 if name in named:
                     raise TypeError(f"{old} is the former name of {name}, and both are given")
                 named[name] = named.pop(old)
-        positional, kinds = _checked(call, gaps)
+        positional, kinds, place = _checked(call, gaps)
         for k, name, kind in positional:
             if k >= len(arguments):
                 break
@@ -233,16 +240,15 @@ def _wrapped(call: Callable[..., Any], gaps: bool, former: Mapping[str, str] = {
             if of_name.is_real and type(value) is not float:
                 named[name] = _as_numpy_number(value)
         try:
-            if "progress" not in kinds:
+            if place is None:
                 return call(*arguments, **named)
-            place = next((k for k, name, _ in positional if name == "progress"), math.inf)
             by_name = place >= len(arguments)
-            given = named.pop("progress", None) if by_name else arguments[int(place)]
+            given = named.pop("progress", None) if by_name else arguments[place]
             with shows_progress(call.__qualname__, given) as progress:
                 if by_name:
                     named["progress"] = progress
                 else:
-                    arguments = (*arguments[: int(place)], progress, *arguments[int(place) + 1 :])
+                    arguments = (*arguments[:place], progress, *arguments[place + 1 :])
                 return call(*arguments, **named)
         except OutOfMemoryError:
             raise

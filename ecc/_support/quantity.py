@@ -331,6 +331,9 @@ def as_choice(value: Any, field: str, choices: tuple[object, ...]) -> Any:
     choices : tuple of object
         Allowed values.
     """
+    kind = type(value)  # fast path: `isinstance` takes longer than the rest
+    if (kind is str or kind is bool or value is None) and value in choices:
+        return value
     if not (isinstance(value, str | bool | np.bool_ | None) and value in choices):
         raise ValueError(f"{field} must be one of {', '.join(map(repr, choices))}, got {shown(value)}")
     return value

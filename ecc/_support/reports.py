@@ -7,8 +7,7 @@ import multiprocessing
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from math import isnan, nan
 from typing import Any, TypeAlias
 
@@ -149,11 +148,11 @@ def _has_terminal() -> bool:
     )
 
 
-@contextmanager
-def shows_progress(name: str, progress: ProgressCallback | None) -> Iterator[ProgressCallback | None]:
-    """Yield the callback for a call; without one, a callback that writes lines to standard error if it is a terminal.
+class shows_progress:
+    """Context of a call with the callback for it.
 
-    Calls inside this call, which contribute to its progress, do not write lines of their own.
+    Without a callback, this is one that writes lines to standard error if it is a terminal. Calls inside this call,
+    which contribute to its progress, do not write lines of their own.
 
     Parameters
     ----------
@@ -162,12 +161,19 @@ def shows_progress(name: str, progress: ProgressCallback | None) -> Iterator[Pro
     progress : callable or None
         Callback that the function was called with.
     """
-    global _is_shown
-    if _is_shown or not _has_terminal():
-        yield progress
-        return
-    _is_shown = True
-    try:
-        yield _Lines(name) if progress is None else progress
-    finally:
-        _is_shown = False
+
+    def __init__(self, name: str, progress: ProgressCallback | None) -> None:
+        self._name, self._progress = name, progress
+
+    def __enter__(self) -> ProgressCallback | None:
+        global _is_shown
+        self._is_outer = not _is_shown and _has_terminal()
+        if not self._is_outer:
+            return self._progress
+        _is_shown = True
+        return _Lines(self._name) if self._progress is None else self._progress
+
+    def __exit__(self, *raised: object) -> None:
+        global _is_shown
+        if self._is_outer:
+            _is_shown = False

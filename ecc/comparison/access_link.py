@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
+from ecc._support.intervals import student_quantile
 from ecc._support.quantity import as_delay, as_rate, as_time
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.protocol import Protocol
@@ -443,7 +444,6 @@ def summary(rows: Sequence[tuple[str, int, Mapping[str, Mapping[str, float]]]]) 
     "application", the names of `COLUMNS`, each followed by "±" for the half-width (nan for one seed), and "runs".
     """
     import pandas as pd
-    from scipy.stats import t
 
     table = pd.DataFrame(
         [
@@ -459,7 +459,7 @@ def summary(rows: Sequence[tuple[str, int, Mapping[str, Mapping[str, float]]]]) 
             values = group[column].dropna().to_numpy()
             n = len(values)
             entry[column] = values.mean() if n else np.nan
-            entry[f"{column} ±"] = t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
+            entry[f"{column} ±"] = student_quantile(n - 1, 0.975) * values.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
         out.append(entry | {"runs": len(group)})
     order = [*dict.fromkeys(table["discipline"])]
     out.sort(key=lambda entry: order.index(entry["discipline"]))

@@ -37,7 +37,8 @@ def check_number(protocol: Any, **allowed: float | Callable[..., float] | None) 
             number = float(minimum(value, name) if minimum is as_size else minimum(value, name, positive=True))
         else:
             number = as_number(value, name, positive=minimum is None, minimum=minimum)
-        object.__setattr__(protocol, name, number)
+        if number is not value:
+            object.__setattr__(protocol, name, number)
 
 
 def dimensions_of(protocol: Protocol) -> dict[str, Dimension]:

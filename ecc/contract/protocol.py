@@ -99,7 +99,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from functools import lru_cache, wraps
 from inspect import Parameter, signature
 from math import inf
@@ -197,11 +197,13 @@ class Protocol:
 
     def __post_init__(self) -> None:
         """Refuse fields that are declared as numbers or arrays and are not; a subclass may read units before."""
-        for f in fields(self):
+        for f in _fields_of_numbers(type(self)):  # type: ignore[arg-type]  # about __hash__, that of instances
             value = getattr(self, f.name)
+            if type(value) is float and value == value and f.type in NUMBER_TYPES:
+                continue
             if f.type in ARRAY_TYPES and not (value is None and f.default is None):
                 object.__setattr__(self, f.name, as_floats(value, f.name))
-            if type(value) is float and value == value or f.type not in NUMBER_TYPES:
+            if f.type not in NUMBER_TYPES:
                 continue
             fits = isinstance(value, Real) and not isinstance(value, bool)
             if not fits and value is not f.default:
@@ -819,6 +821,12 @@ class Protocol:
             If the protocol has no relay, as by default.
         """
         raise ValueError(f"{type(self).__name__} has no relay: it does not define relay_loop")
+
+
+@lru_cache(256)
+def _fields_of_numbers(cls: type[Protocol]) -> list[Field[Any]]:
+    """Return the fields of a class that are declared as numbers or arrays of numbers."""
+    return [f for f in fields(cls) if f.type in (*NUMBER_TYPES, *ARRAY_TYPES)]
 
 
 @lru_cache(256)

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
+from ecc._support.intervals import student_quantile
 from ecc._support.quantity import as_count
 from ecc.laws.jets import directional
 
@@ -182,9 +183,7 @@ def batch_intervals(series: NDArray[np.float64], batches: int) -> NDArray[np.flo
     center = means.mean(axis=0)
     if not np.all(np.isfinite(center)):
         return np.where(np.isfinite(center)[:, None], np.nan, -inf) * np.ones((1, 2))
-    from scipy.stats import t as student
-
-    half = student.ppf(0.5 + 0.5 * _CONFIDENCE, batches - 1) * means.std(axis=0, ddof=1) / np.sqrt(batches)
+    half = student_quantile(batches - 1, 0.5 + 0.5 * _CONFIDENCE) * means.std(axis=0, ddof=1) / np.sqrt(batches)
     return np.stack([center - half, center + half], axis=1)
 
 

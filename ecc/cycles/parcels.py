@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from copy import deepcopy
+from copy import copy
 from dataclasses import dataclass, field
 from math import ceil, inf
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,16 @@ _SRTT_GAIN = 0.125  # RFC 6298
 _UNSENT = 1 << 62  # bytes that applications still have
 _DIGITS = 12  # an RTT is measured in whole ps, as by the packet engine: equal RTTs do not renew a minimum
 _KEPT = 256  # points of a curve that are kept before old ones are removed
+_Record = TypeVar("_Record")
+
+
+def _copied(record: _Record) -> _Record:
+    """Return a copy of an object with copies of its lists and generators."""
+    other = copy(record)
+    for name, value in vars(record).items():
+        if isinstance(value, list | Random):
+            setattr(other, name, copy(value))
+    return other
 
 
 @dataclass
@@ -110,6 +120,14 @@ class Host:
     recovers_until: float = inf  # time of sending of the data whose ACK ends the recovery
     spread: float = 0.0
     spaces: Random = field(default_factory=Random)
+
+    def copy(self) -> Host:
+        """Return a copy, which continues independently."""
+        other = _copied(self)
+        other.flow, other.env = _copied(self.flow), _copied(self.env)
+        other.sent, other.lost = _copied(self.sent), _copied(self.lost)
+        other.headers = [_copied(header) for header in self.headers]
+        return other
 
     def call(self, name: str, header: Any) -> None:
         """Call a hook, if there is one."""
@@ -230,10 +248,9 @@ class Parcels:
 
     def copy(self) -> Parcels:
         """Return a copy, which continues independently."""
-        memo: dict[int, Any] = {}
-        for host in self.hosts:
-            memo |= {id(shared): shared for shared in (host.protocol, host.hooks, host.p)}
-        return deepcopy(self, memo)
+        other = copy(self)
+        other.queues, other.hosts = _copied(self.queues), [host.copy() for host in self.hosts]
+        return other
 
     def sent_at(self, t: float, d: float) -> float:
         """Return the time at which data were sent whose ACKs arrive at t, for an RTT d without queue [s]."""

@@ -25,7 +25,6 @@ import numpy as np
 from ecc.jit.c_function import CFunction
 
 __all__ = [
-    "Snapshot",
     "digest_of",
     "digest_of_texts",
     "instructions",
@@ -36,6 +35,7 @@ __all__ = [
     "reach",
     "reached_functions",
     "replace_functions",
+    "snapshot_of",
     "surroundings",
     "text_of",
     "uses_field",
@@ -295,6 +295,27 @@ class Snapshot:
     def is_current(self) -> bool:
         """Return whether the functions reach the same values now."""
         return all(map(is_, self._values, self._now()))
+
+
+_snapshots: dict[tuple[FunctionType, ...], Snapshot] = {}
+_MAX_SNAPSHOTS = 64
+
+
+def snapshot_of(functions: Iterable[FunctionType]) -> Snapshot:
+    """Return a snapshot of the values that functions reach now: a kept one if it is current.
+
+    Parameters
+    ----------
+    functions : iterable of function
+        See `Snapshot`.
+    """
+    key = tuple(functions)
+    snapshot = _snapshots.get(key)
+    if snapshot is None or not snapshot.is_current():
+        if len(_snapshots) >= _MAX_SNAPSHOTS:
+            _snapshots.clear()
+        snapshot = _snapshots[key] = Snapshot(key)
+    return snapshot
 
 
 def _content(cell: CellType) -> object:

@@ -111,12 +111,22 @@ class Scan:
     def __init__(
         self, family: Family, gains: Sequence[float], also: Sequence[float] = (), resolution: float = inf
     ) -> None:
-        self.family, self.gains, self.also, self.resolution = family, gains, set(also), resolution
+        self._family, self.gains, self.also, self.resolution = family, gains, set(also), resolution
         self.known: dict[float, int] = {}
         self.bounds: dict[float, int] = {}
+        self.essential: set[float] = set()
+        self.refused = nan
         self.cover: Cover | None = None
         self.begins = self.complete = self.listed_from = 0.0
         self.max_listed: float = inf
+
+    def family(self, gain: float) -> LinearSystem:
+        """Return a member, and remember the gain if the family refuses it."""
+        try:
+            return self._family(gain)
+        except REFUSED:
+            self.refused = gain
+            raise
 
     def _terms(self, gain: float) -> Terms:
         return self.family(gain).terms()
@@ -124,7 +134,10 @@ class Scan:
     def count(self, gain: float) -> int:
         """Return the number of unstable roots, `_UNCOUNTED` if only a lower bound > 0 is known."""
         if gain not in self.known:
-            number, is_exact = unstable_of(checked(self.family(gain)))
+            system = checked(self.family(gain))
+            number, is_exact = unstable_of(system)
+            if not is_exact and system._is_essentially_unstable:
+                self.essential.add(gain)
             self.known[gain] = number if is_exact else _UNCOUNTED
             if not is_exact:
                 self.bounds[gain] = number
@@ -145,7 +158,6 @@ class Scan:
 
     def follow(self) -> Found:
         grid: list[float] = []
-        crossings: list[Crossing] = []
         lost, refused = inf, 0.0
         was_stable = False  # if the first gain is unstable, the search continues to the first stable range
         for gain in self.gains:
@@ -159,7 +171,7 @@ class Scan:
                     continue
                 if not grid:
                     raise
-                grid.append(nearest_taken(self.family, grid[-1], gain))
+                grid = self._ended(grid, gain)
                 break
             except UndecidedError:
                 if grid:
@@ -195,13 +207,29 @@ class Scan:
         first = next(i for i, gain in enumerate(grid) if self.count(gain) <= max_count)
         over = next((i for i, gain in enumerate(grid) if i > first and self.count(gain) > max_count), None)
         if over is not None and not self._is_essential(grid[over]):
-            grid = [*grid[:over], self._fewer(grid[over - 1], grid[over], max_count)]
+            with suppress(*REFUSED):  # otherwise the gap is divided below, which ends the search
+                grid = [*grid[:over], self._fewer(grid[over - 1], grid[over], max_count)]
         stable = [g for g in grid if self.cover is not None and self.cover.to < g < lost and g not in self.also]
         grid = sorted({*grid, *self._hidden(stable)})
-        for a, b in zip(grid, grid[1:], strict=False):
-            crossings += self.between(a, b)
-        crossings, self.complete = self._proven(sorted(crossings), grid[0], grid[-1])
-        return self.number(grid[0]), crossings, grid[-1]
+        while True:
+            try:
+                found = [c for a, b in zip(grid, grid[1:], strict=False) for c in self.between(a, b)]
+                crossings, self.complete = self._proven(sorted(found), grid[0], grid[-1])
+                return self.number(grid[0]), crossings, grid[-1]
+            except REFUSED:  # between two gains of the grid: the search ends there
+                if not grid[0] < self.refused < grid[-1]:
+                    raise
+                grid = self._ended(grid, self.refused)
+
+    def _ended(self, grid: list[float], refused: float) -> list[float]:
+        """Return the gains of a grid up to a refused one, with the last member before it if its count is decided."""
+        grid = [gain for gain in grid if gain < refused]
+        end = nearest_taken(self.family, grid[-1], refused)
+        try:
+            self.count(end)
+        except (*REFUSED, UndecidedError):
+            return grid
+        return [*grid, end]
 
     def _proven(self, crossings: list[Crossing], low: float, high: float) -> tuple[list[Crossing], float]:
         """Return the crossings with those that counts missed, and the gain up to which the list is proven complete.
@@ -357,12 +385,16 @@ class Scan:
                 from scipy.optimize import minimize_scalar
 
                 ends = np.log(stable[i - 1]), np.log(stable[i + 1])
-                best = minimize_scalar(
-                    lambda x: -self.measure(float(np.exp(x)))[0], bounds=ends, method="bounded", options={"maxiter": 20}
-                )
-                gain = float(np.exp(best.x))
-                if self.count(gain) > 0:
-                    out.append(gain)
+                with suppress(*REFUSED):
+                    best = minimize_scalar(
+                        lambda x: -self.measure(float(np.exp(x)))[0],
+                        bounds=ends,
+                        method="bounded",
+                        options={"maxiter": 20},
+                    )
+                    gain = float(np.exp(best.x))
+                    if self.count(gain) > 0:
+                        out.append(gain)
         return out
 
     def _listed(self, gain: float) -> bool:
@@ -388,7 +420,8 @@ class Scan:
         return [Crossing(*self._polish(low, high), change)]
 
     def _is_essential(self, gain: float) -> bool:
-        return self.family(gain)._is_essentially_unstable
+        self.count(gain)
+        return gain in self.essential
 
     def _between_essential(self, low: float, high: float) -> list[Crossing]:
         """Return the crossings in a gap in which the neutral part loses, or gains, strong stability.
@@ -421,10 +454,9 @@ class Scan:
             parts = (part.characteristic_matrix.slope for part, _ in self.family(gain).blocks)
             return max(largest_radius(e[np.any(e != 0.0, axis=(1, 2))])[0] for e in parts if e is not None) - 1.0
 
-        try:
-            return float(brentq(excess, low, high, xtol=1e-15 * high, rtol=1e-15))
-        except ValueError:  # the same sign at both ends: the boundary is at the end that is not proven on either side
+        if excess(low) * excess(high) > 0.0:  # the boundary is at the end that is not proven on either side
             return low if self._is_essential(high) else high
+        return float(brentq(excess, low, high, xtol=1e-15 * high, rtol=1e-15))
 
     def _polish(self, low: float, high: float) -> tuple[float, float]:
         """Return the gain and frequency at which the root nearest to the boundary crosses it."""
@@ -436,11 +468,12 @@ class Scan:
             omega = self._nearest(0.5 * (low + high), high, max(below, above))
             if not is_single:
                 break
-            gain, exact = self._newton(low, high, omega, omega == 0.0 or (sampled and omega == pi))
-            distance = 1e-9 * gain
-            if low <= gain + distance and gain - distance <= high:
-                if self.number(gain - distance) == below and self.number(gain + distance) == above:
-                    return gain, exact
+            with suppress(*REFUSED):  # steps and distances may leave the gap
+                gain, exact = self._newton(low, high, omega, omega == 0.0 or (sampled and omega == pi))
+                distance = 1e-9 * gain
+                if low <= gain + distance and gain - distance <= high:
+                    if self.number(gain - distance) == below and self.number(gain + distance) == above:
+                        return gain, exact
         low, high = self._halved(low, high, _TOGETHER)  # several roots cross at once, or Newton's method failed
         return 0.5 * (low + high), omega
 
@@ -474,21 +507,22 @@ class Scan:
     def _newton(self, low: float, high: float, omega: float, real: bool) -> tuple[float, float]:
         """Return the gain and frequency of a simple crossing, or nan; a real root crosses at its fixed frequency."""
 
-        def value(gain: float, w: float) -> complex:
-            return complex(self.family(gain).characteristic_matrix.determinant(np.array([1j * w]))[0])
+        def values(gain: float, *frequencies: float) -> list[complex]:
+            s = 1j * np.array(frequencies)
+            return [complex(x) for x in self.family(gain).characteristic_matrix.determinant(s)]
 
         if real:
-            if np.sign(value(low, omega).real) == np.sign(value(high, omega).real):
+            if np.sign(values(low, omega)[0].real) == np.sign(values(high, omega)[0].real):
                 return nan, omega
             from scipy.optimize import brentq
 
-            return float(brentq(lambda g: value(g, omega).real, low, high, xtol=1e-14 * high, rtol=1e-14)), omega
+            return float(brentq(lambda g: values(g, omega)[0].real, low, high, xtol=1e-14 * high, rtol=1e-14)), omega
         gain = 0.5 * (low + high)
         for _ in range(20):
             h = 1e-6
-            at_gain = value(gain, omega)
-            along = (value(gain, omega * (1 + h)) - value(gain, omega * (1 - h))) / (2 * h * omega)
-            rise = (value(gain * (1 + h), omega) - value(gain * (1 - h), omega)) / (2 * h * gain)
+            at_gain, faster = values(gain, omega, omega * (1 + h))
+            along = (faster - at_gain) / (h * omega)
+            rise = (values(gain * (1 + h), omega)[0] - at_gain) / (h * gain)
             area = (along * rise.conjugate()).imag
             if area == 0.0:
                 return nan, omega

@@ -36,7 +36,7 @@ The loop is that of small deviations, and of routers that act continuously (T ->
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from math import e, inf, pi
+from math import e, inf, nan, pi
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,19 +45,21 @@ from ecc._support.arguments import Positive, Seed, check_arguments, shown
 from ecc.linear.certificate import decide
 from ecc.linear.characteristic import Terms, align
 
-__all__ = ["empty_queue_bound", "empty_queue_boundary", "empty_queue_growth"]
+__all__ = ["empty_queue_bound", "empty_queue_boundary", "empty_queue_growth", "empty_queue_proves"]
 
 Real = NDArray[np.float64]
 
 _QUIET, _MAX_POINTS = 1e-7, 3_000_000  # size at which the step response counts as died out; maximum number of points
+_STEPS = 1000  # points per mean RTT
 _SHORT_BLOCK = 64  # points per pass below which a band matrix is solved
 _LONG_BLOCK = 4096  # points per pass if all delays are short
 _HALVINGS = 40  # steps of a bisection for the minimum of a ratio
 _TIGHT = 1e-3  # relative width to which the maximum over v is enclosed, or a step of v
+_DECIDED = 1e-6  # relative distance of the maximum from a value above which it is decided on which side it is
 
 
 @check_arguments
-def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000) -> float:
+def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = _STEPS) -> float:
     """Return a beta > 0 below which RCP, or XCP with equal RTTs, is proven stable at its empty queue: 1/G.
 
     Parameters
@@ -90,6 +92,24 @@ def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000)
     >>> empty_queue_bound(0.36), int(empty_queue_bound(0.4))  # RCP's own gains are 0.4, 1.0
     (inf, 225)
     """
+    return _bound(alpha, rtts, steps)
+
+
+def empty_queue_proves(alpha: float, beta: float, rtts: ArrayLike) -> bool:
+    """Return whether beta is below `empty_queue_bound`, whose value is then enclosed only as far as that takes.
+
+    Parameters
+    ----------
+    alpha, beta : float
+        Gains, in units of the mean RTT.
+    rtts : array_like, shape (n_flows,), > 0
+        RTTs of flows with equal rates, in any unit.
+    """
+    return 0.0 < beta < _bound(alpha, rtts, _STEPS, beta)
+
+
+def _bound(alpha: float, rtts: ArrayLike, steps: int, compared: float | None = None) -> float:
+    """Return the bound, or one on the same side of a beta with which it is compared."""
     delays = np.asarray(rtts, dtype=float)
     if not alpha > 0.0:
         raise ValueError(f"alpha must be > 0, got {shown(alpha)}")
@@ -102,7 +122,7 @@ def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000)
     without_queue = align(Terms(weights, values, np.zeros((0, 1, 1)), np.zeros(0), sampled=False))[0]
     if decide([without_queue])[0] != "stable":
         return 0.0
-    return alpha / _area_above(alpha, values, counts / len(delays), steps) * (1.0 - 1e-9)
+    return alpha / _area_above(alpha, values, counts / len(delays), steps, compared) * (1.0 - 1e-9)
 
 
 def _falls(alpha: float, delays: Real, counts: NDArray[np.int64]) -> bool:
@@ -122,8 +142,10 @@ def _falls(alpha: float, delays: Real, counts: NDArray[np.int64]) -> bool:
     return holds(1.0) or holds(minimizer)
 
 
-def _area_above(alpha: float, delays: Real, shares: Real, steps: int) -> float:
+def _area_above(alpha: float, delays: Real, shares: Real, steps: int, beta: float | None = None) -> float:
     """Return an upper bound of alpha G; inf if the step response does not die out on the grid.
+
+    With beta it may be a coarser bound, on the same side of the value that decides about this beta.
 
     x is the piecewise linear function through the values of X computed on a grid of step h, from 0 to T, with variation
     V and int |x| <= J. It satisfies its equation, X = 1 - alpha mean int_0^(t - D_i) X, up to a residual r with
@@ -162,10 +184,15 @@ def _area_above(alpha: float, delays: Real, shares: Real, steps: int) -> float:
         np.subtract(padded[v : v + n], x, out=ascents)
         return float(np.maximum(ascents, 0.0, out=ascents).sum()) * h
 
+    above = float(np.maximum(x - 1.0, 0.0).sum()) * h + 3.0 * (error + tail)
+    needed = nan if beta is None else alpha / beta / (1.0 + n * 1e-15) - above
+
     top, at_zero = rise(n - 1), rise(0)
     largest = max(top, at_zero)
     intervals = [(-at_zero - float(ascent[0]) * n * h, at_zero, 0, n - 1)]  # ordered by the largest possible value
     while intervals and -intervals[0][0] > largest * (1.0 + _TIGHT):
+        if max(top, -intervals[0][0]) < needed * (1.0 - _DECIDED) or largest > needed * (1.0 + _DECIDED):
+            break
         negated_bound, at_low, low, high = heappop(intervals)
         if high - low == 1:
             top = max(top, -negated_bound)
@@ -175,7 +202,7 @@ def _area_above(alpha: float, delays: Real, shares: Real, steps: int) -> float:
             largest = max(largest, value)
             heappush(intervals, (-value - float(ascent[start]) * (end - start) * h, value, start, end))
     top = max(top, -intervals[0][0] if intervals else 0.0)
-    return (top + float(np.maximum(x - 1.0, 0.0).sum()) * h + 3.0 * (error + tail)) * (1.0 + n * 1e-15)
+    return (top + above) * (1.0 + n * 1e-15)
 
 
 def _step_response(alpha: float, delays: Real, shares: Real, h: float) -> Real:

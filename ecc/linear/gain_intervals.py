@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import comb, inf, perm, pi
 
@@ -37,8 +38,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError, UndecidedError
-from ecc.linear.characteristic import Characteristic, Complex, Real, Terms, align, inverse, product
-from ecc.linear.quasipolynomial import QuasiPolynomial
+from ecc.linear.characteristic import Complex, Real, Terms, align, inverse, product
+from ecc.linear.quasipolynomial import expanded
 
 __all__ = ["REFUSED", "SAMPLES", "Cover"]
 
@@ -75,21 +76,30 @@ class _Member:
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
 
-    @cached_property
-    def characteristic(self) -> Characteristic:
-        return align(self.terms)[0]
+    @property
+    def longest(self) -> float:
+        """The longest delay."""
+        t = self.terms
+        parts = [(t.constant, t.delays), (t.slope, t.slope_delays)]
+        return max((float(tau) for matrices, delays in parts for tau in delays[matrices.any(axis=(1, 2))]), default=0.0)
 
     @cached_property
     def determinant(self) -> _Form | None:
-        ch = self.characteristic
-        exact = QuasiPolynomial.of(ch) if ch.size <= _SMALL else None
-        if exact is None:
+        """The determinant; its terms do not depend on the balance of the matrices."""
+        t, n = self.terms, self.terms.constant.shape[1]
+        unit = max(tau.as_integer_ratio()[1] for _, delays in t.powers for tau in [0.0, *delays.tolist()])
+        tables = [  # delays in whole multiples of 1/unit, which is a power of two
+            ([int(tau * unit) for tau in map(Fraction, delays.tolist())], matrices.reshape(-1, n * n).tolist())
+            for matrices, delays in t.powers
+        ]
+        known = expanded(n, t.sampled, tables, 0) if n <= _SMALL else None
+        if known is None:
             return None
-        c = np.zeros((1 if ch.sampled else ch.size + 1, len(exact.terms), 1))
-        for m, p in enumerate(exact.terms.values()):
+        c = np.zeros((1 if t.sampled else n + 1, len(known), 1))
+        for m, (_, p) in enumerate(exact := sorted(known.items())):
             for j, x in enumerate(p.coeffs()):
                 c[j, m, 0] = int(x.p) / int(x.q)
-        return _Form(c, np.array([int(x.p) / int(x.q) for x in exact.terms]))
+        return _Form(c, np.array([theta / unit for theta, _ in exact]))
 
     def matrix(self, scale: Real) -> _Form:
         """Return P entry by entry, balanced by powers of two that are the same for all members."""
@@ -320,7 +330,7 @@ def _clear(members: Sequence[_Member]) -> bool:
     top, sampled = _top(members), members[0].terms.sampled
     if not top < inf:
         return False
-    longest = max(float(m.characteristic.longest) for m in members)
+    longest = max(m.longest for m in members)
     pieces = int(min(max(1.5 * top * longest, 16.0), 256.0))
     h = top / pieces
     low: Real = h * np.arange(float(pieces))
@@ -333,7 +343,7 @@ def _clear(members: Sequence[_Member]) -> bool:
                 return True
         if not lost:
             return False
-    scale = members[-1].characteristic.scale
+    scale = align(members[-1].terms)[0].scale
     for columns in _matched_columns([m.matrix(scale) for m in members], sampled):
         low, h, _ = _fails(_Chord(columns), low, h, 1e-15 * top)
         if not len(low):

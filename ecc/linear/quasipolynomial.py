@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from ecc.linear.characteristic import Characteristic, Complex, fraction
+from ecc.linear.characteristic import Characteristic, Complex
 from ecc.linear.newton_iteration import newton
 
 __all__ = ["BITS", "QuasiPolynomial", "expanded"]
@@ -79,21 +79,25 @@ def expanded(
 
     if n > 12:
         return None
+
+    def entry_of(row: int, column: int) -> dict[Any, Any]:
+        entry = {zero: fmpq_poly([1] if sampled else [0, 1])} if row == column else {}
+        for power, (delays, block) in enumerate(tables):
+            for tau, values in zip(delays, block, strict=True):
+                if value := values[n * row + column]:
+                    exact = fmpq(*value.as_integer_ratio()) if isinstance(value, float) else value
+                    entry[tau] = entry.get(tau, 0) + fmpq_poly([0] * power + [exact])
+        return entry
+
     products = 0
     known: dict[int, dict[Any, Any]] = {0: {zero: fmpq_poly([1])}}  # columns used -> minor
     for row in range(n):
         after: dict[int, dict[Any, Any]] = {}
+        entries = [entry_of(row, column) for column in range(n)]
         for used, minor in known.items():
-            for column in range(n):
+            for column, entry in enumerate(entries):
                 if used >> column & 1:
                     continue
-                entry = {zero: fmpq_poly([1] if sampled else [0, 1])} if row == column else {}
-                for power, (delays, block) in enumerate(tables):
-                    for tau, values in zip(delays, block, strict=True):
-                        value = fraction(values[n * row + column])
-                        if value:
-                            monomial = fmpq_poly([0] * power + [fmpq(value.numerator, value.denominator)])
-                            entry[tau] = entry.get(tau, 0) + monomial
                 products += len(entry) * len(minor)
                 if products > effort * _MAX_PRODUCTS:
                     return None

@@ -452,8 +452,11 @@ class _Search:
                     break
                 if cover.beyond is None:
                     break
-                crossings = [c for c in crossings if c.gain <= cover.to] + scan.between(cover.to, cover.beyond)
-                complete = cover.beyond
+                try:
+                    later = scan.between(cover.to, cover.beyond)
+                except REFUSED:
+                    break
+                crossings, complete = [c for c in crossings if c.gain <= cover.to] + later, cover.beyond
             since, proven = (max(since, cover.low), min(proven, cover.to)) if cover is not None else (since, 0.0)
             self.complete = max(self.complete, min(proven, complete)) if len(self.scans) == 1 else self.complete
         return start, crossings, complete, (since, proven)
@@ -463,7 +466,7 @@ def _part(family: Family, reach: NDArray[np.bool_], states: NDArray[np.int64], g
     system = family(gain)
     if system.size != len(reach) or np.any(system._pattern & ~reach):
         raise _Recoupled
-    return system._part(states)
+    return system if len(states) == system.size else system._part(states)  # the whole system may have a border
 
 
 def _together(claims: Sequence[Found]) -> Found:
@@ -511,7 +514,7 @@ def _contradicted(family: Family, claim: Found, lowest: float, begins: float, pr
     """Return whether counts of members near the ends of the stable ranges, or inside these, contradict the claim.
 
     Inside a range one count suffices if no crossing of the form is missing, by proof. Without a stable range three
-    members are counted. A claim for which no count is decided counts as contradicted, too.
+    members are counted. A claim for which no count is decided, or a member is refused, counts as contradicted, too.
     """
     start, crossings, end = claim
     ranges = _stable_ranges(*claim, begins)
@@ -532,7 +535,9 @@ def _contradicted(family: Family, claim: Found, lowest: float, begins: float, pr
             if (unstable_of(family(gain))[0] == 0) is not stable:
                 return True
             is_decided = True
-        except (*REFUSED, UndecidedError):
+        except REFUSED:
+            return True
+        except UndecidedError:
             continue
     return not is_decided
 
@@ -783,7 +788,10 @@ def _bracket(family: Family, value: float, frequency: float, low: float) -> tupl
     if low < value * (1.0 - (_NEAR_ESSENTIAL if is_essential else _NEAR)):
         return None
     high = value * (1.0 + _PROOF_OFFSET)
-    below, above = family(low), family(high)
+    try:
+        below, above = family(low), family(high)
+    except REFUSED:
+        return None
     is_unstable = above._is_essentially_unstable if is_essential else above.certify().stable is False
     if below.certify().stable is not True or not is_unstable:
         verdicts = f"stable below: {below.certify().stable}, unstable above: {is_unstable}"

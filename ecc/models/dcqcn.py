@@ -118,6 +118,15 @@ def ends(R: float, n: float) -> float:
     return R * clear / (1.0 - clear)
 
 
+def resting(x: float, R: float, s: float, p: Params) -> tuple[float, float]:
+    """Alpha and the target at which both are constant."""
+    r = x / s
+    increases = r * (ends(R, 8.0 * p.byte_counter / s) + ends(R, p.increase_interval * r))
+    cuts = (1.0 - unmarked(R, p.interval * r)) / p.interval
+    alpha = 1.0 - unmarked(R, p.alpha_interval * r)
+    return alpha, x * (1.0 + alpha * cuts / max(increases, MIN_INCREASES))
+
+
 def alpha_law(x_rtt: float, R: float, s: float, alpha: float, p: Params) -> float:
     """2016, (5)."""
     r = max(x_rtt, MIN_RATE) / s
@@ -337,12 +346,7 @@ class DCQCN(Protocol):
             Packet size.
         """
         x, R, s = as_number(x, "x", positive=True), as_number(R, "R", minimum=0.0), as_number(s, "s", minimum=1.0)
-        p = self.namespace()
-        r = x / s
-        increases = r * (ends(R, 8.0 * p.byte_counter / s) + ends(R, p.increase_interval * r))
-        cuts = (1.0 - unmarked(R, p.interval * r)) / p.interval
-        alpha = 1.0 - unmarked(R, p.alpha_interval * r)
-        return alpha, x * (1.0 + alpha * cuts / max(increases, MIN_INCREASES))
+        return resting(x, R, s, self.namespace())
 
     def resting_rate(self, R: float, s: float) -> float:
         """Return the stationary rate [bit/s] of a flow with a share R of marks, at which the target is constant too.
@@ -364,7 +368,7 @@ class DCQCN(Protocol):
 
         def growth(log_x: float) -> float:
             x = exp(log_x)
-            return target_law(x, x, R, s, self.resting(x, R, s)[1], p) / x
+            return target_law(x, x, R, s, resting(x, R, s, p)[1], p) / x
 
         log_line_rate = log(self.line_rate)
         if R <= 0.0 or growth(log_line_rate) >= 0.0:

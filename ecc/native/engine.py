@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc._support.arguments import Count, check_arguments, shown
 from ecc._support.memory import reserved_bytes
+from ecc._support.on_demand import ArraysOnDemand
 from ecc.errors import NativeError
 from ecc.native.guard import Guard, advancing, guarded
 
@@ -932,7 +933,7 @@ class Engine:
 
     @property
     @guarded
-    def samples(self) -> dict[str, NDArray[Any]]:
+    def samples(self) -> ArraysOnDemand:
         """The samples taken so far, time first.
 
         `time` [s] is the end of each sample. By flow: `sent` and `received` [bytes in the sample], `bottleneck` [index,
@@ -944,13 +945,11 @@ class Engine:
         [packets in the sample]. By link and priority, if links can be paused: `paused` [ps in the sample], `pauses`
         [frames in the sample]. `words` are the eight bytes of each entry of `recorded`.
         """
-        n = self._raw_stats().samples
-        out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, n + 1)}
+        n, period = self._raw_stats().samples, self._period
+        makers: dict[str, Callable[[], NDArray[Any]]] = {"time": lambda: period * np.arange(1, n + 1)}
         for name, array in self._samples.items():
-            out[name] = array[:n].copy()
-            if name in COUNTERS:
-                out[name][1:] -= array[: max(n - 1, 0)]
-        return out
+            makers[name] = partial(_increments if name in COUNTERS else _unchanged, array[:n].copy())
+        return ArraysOnDemand(makers)
 
     @property
     @guarded
@@ -1063,6 +1062,17 @@ def _whole_numbers(routes: ArrayLike) -> NDArray[np.int64]:
     if hops.size and hops.dtype.kind not in "iu":
         raise TypeError(f"routes must be whole numbers, got {shown(routes)}")
     return np.array(hops, np.int64).ravel()
+
+
+def _unchanged(values: NDArray[Any]) -> NDArray[Any]:
+    return values
+
+
+def _increments(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers in each sample of what is counted from the start of a run."""
+    out = counts.copy()
+    out[1:] -= counts[:-1]
+    return out
 
 
 def _new_samples(

@@ -37,7 +37,7 @@ class Guard:
         EccError
             If another thread advances the run.
         """
-        while not self._lock.acquire(timeout=0.05):
+        while not (self._lock.acquire(False) or self._lock.acquire(timeout=0.05)):
             if self._advancing:
                 raise EccError(
                     "this run is being advanced by another thread; until it pauses only now and stopped can be read"

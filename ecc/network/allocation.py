@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -144,11 +145,19 @@ def proportional(network: Network, capacities: ArrayLike | None = None) -> NDArr
     >>> proportional(Network.parking_lot(["90 Mb/s", "90 Mb/s"])) / 1e6
     array([30., 60., 60.])
     """
+    flows, links = network.crossings
+    room = _capacities(network, capacities)
+    return _proportional(flows.tobytes(), links.tobytes(), room.tobytes()).copy()
+
+
+@lru_cache(16)  # a search over a parameter needs the rates of one network thousands of times
+def _proportional(of_flows: bytes, of_links: bytes, of_room: bytes) -> NDArray[np.float64]:
+    """Return the rates for the bytes of the flows and the links of all crossings, and of the capacities."""
     from scipy.linalg import cho_factor, cho_solve
     from scipy.sparse import csr_array
 
-    room = _capacities(network, capacities)
-    flows, links = network.crossings
+    flows, links = (np.frombuffer(indices, np.int64) for indices in (of_flows, of_links))
+    room = np.frombuffer(of_room)
     used, column = np.unique(links, return_inverse=True)
     unit = float(room[used].min())
     use = csr_array((unit / room[links], (flows, column)))  # share of each link used by a rate of `unit`

@@ -68,6 +68,8 @@ class IdealTimes:
         idle_rtt : ndarray, shape (n,), s
             Round-trip propagation delay of each.
         """
+        if np.isnan(size).all():
+            return np.full(len(size), np.nan)
         packet, header, path = self._packet[index], self._header[index], self._path[index]
         count = np.ceil(size / packet)
         rest = size - (count - 1.0) * packet

@@ -15,8 +15,8 @@ from operator import attrgetter, is_
 from types import FunctionType
 from typing import Any
 
-from ecc.contract.protocol import Protocol
-from ecc.jit.reach import Snapshot
+from ecc.contract.class_entries import ClassEntries
+from ecc.jit.reach import snapshot_of
 from ecc.packet.prepare import prepare, with_seed
 from ecc.packet.setup import Setup
 from ecc.scenario import Scenario
@@ -39,7 +39,7 @@ class _Plan:
         scenario.check_writable()
         self._scenario, self._setup = scenario, prepare(scenario)
         object.__setattr__(self._setup, "compiled", {"setup": self._setup, "idle": {}})
-        self._entries = _entries(protocols)
+        self._entries = ClassEntries(protocols)
         self._draws_writes = len(self._setup.writes) > 0
         hooks = [hook for part in self._setup.parts for *_, hooks in part.sides() for hook in hooks.values()]
         self._sides = [
@@ -47,7 +47,7 @@ class _Plan:
         ]
         self._hooks = list(self._hooks_now())
         methods = [getattr(type(protocol), side) for protocol in protocols for side in ("link_hooks", "flow_hooks")]
-        self._snapshot = Snapshot(item for item in (*hooks, *methods) if isinstance(item, FunctionType))
+        self._snapshot = snapshot_of(item for item in (*hooks, *methods) if isinstance(item, FunctionType))
 
     def _hooks_now(self) -> Iterator[object]:
         """Yield the hooks that protocols return now: a method may return other functions in each call."""
@@ -62,7 +62,7 @@ class _Plan:
             and mine.workload is scenario.workload
             and not self._draws_writes
             and _OPTIONS(mine) == _OPTIONS(scenario)
-            and all(map(is_, self._entries, _entries(mine.deployment.protocols)))
+            and self._entries.are_current()
             and all(map(is_, self._hooks, self._hooks_now()))
             and self._snapshot.is_current()
         )
@@ -77,16 +77,6 @@ class _Plan:
     def setup(self, scenario: Scenario) -> Setup:
         """Return the setup of a run, with records of its own."""
         return with_seed(self._setup, scenario)
-
-
-def _entries(protocols: tuple[Protocol, ...]) -> list[object]:
-    """Return all entries of the classes of protocols and of their base classes: some hundred, for each run."""
-    entries: list[object] = []
-    for kind in dict.fromkeys(map(type, protocols)):
-        for cls in kind.__mro__:
-            entries += vars(cls).values()
-            entries.append(cls)
-    return entries
 
 
 _plans: list[_Plan] = []
@@ -143,5 +133,7 @@ def _kept(scenario: Scenario) -> _Plan | None:
 
 def _keep(plan: _Plan) -> _Plan:
     with _lock:
+        if _plans and _plans[0] is plan:
+            return plan
         _plans[:] = [plan, *(other for other in _plans if other is not plan)][:_MAX_PLANS]
     return plan

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +11,13 @@ from numpy.typing import NDArray
 
 from ecc import __version__
 from ecc._support.display import others_text
+from ecc._support.on_demand import ArraysOnDemand
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.records import state_units
 from ecc.native import Engine, Team, bin_edges, sampled_queues
 from ecc.packet.recorded_fields import Series, recorded
 from ecc.packet.setup import Setup
-from ecc.packet.transfer_rows import Columns, flow_rows
+from ecc.packet.transfer_rows import flow_rows
 from ecc.packet.transfers import Transfers
 from ecc.queues import Policer
 from ecc.results.trajectory import Trajectory
@@ -60,21 +62,26 @@ def trajectory_of(
     threads : int, optional
         Maximum number of threads that was requested.
     """
-    seen, stats = engine.samples, engine.stats
+    seen, stats, results = engine.samples, engine.stats, engine.flow_results
     series = series_of(setup, seen, recording, period)
-    rows = flow_rows(setup.flows[: setup.n_flows], engine.flow_results)
+    time = series.makers.pop("time")()
+    now, notes_of_threads, columns = stats.now, _notes_on_threads(engine, threads), transfers.columns_of()
+    transfer_rows: list[NDArray[np.void]] = []
     if scenario.workload is not None:
-        rows = np.concatenate([rows, transfers.rows, *([] if transfers.has_file else [engine.alive])])
-        rows = rows[np.argsort(rows["number"])]
-    columns = transfers.columns_of(rows)
-    now, rates, notes_of_threads = stats.now, series["rate"], _notes_on_threads(engine, threads)
-    has_started = (rows["size"] >= 0) & (rows["start"] < 1e12 * now)
+        transfer_rows = [transfers.rows, *([] if transfers.has_file else [engine.alive])]
+    table: list[NDArray[np.void]] = []  # made when it is first used
 
-    def flows() -> Columns:
-        makers: dict[str, Any] = {"transfer": lambda: rows["number"].copy()} | columns().makers
+    def rows() -> NDArray[np.void]:
+        if not table:
+            all_rows = np.concatenate([flow_rows(setup.flows[: setup.n_flows], results), *transfer_rows])
+            table.append(all_rows[np.argsort(all_rows["number"])] if transfer_rows else all_rows)
+        return table[0]
+
+    def flows() -> ArraysOnDemand:
+        makers: dict[str, Any] = {"transfer": lambda: rows()["number"].copy()} | columns(rows()).makers
         if isinstance(scenario.protocol, ProtocolAssignment):
-            makers["protocol"] = lambda: _protocols(setup, rows)
-        return Columns(makers)
+            makers["protocol"] = lambda: _protocols(setup, rows())
+        return ArraysOnDemand(makers)
 
     def attributes() -> dict[str, Any]:
         return {
@@ -87,13 +94,16 @@ def trajectory_of(
 
     def notes() -> Iterator[str]:
         yield from notes_of_threads
-        yield from _notes_on_silence(setup, rows, now)
+        if transfer_rows or not results["sent"].all():  # otherwise no flow is silent, and the rows are not needed
+            yield from _notes_on_silence(setup, rows(), now)
         yield from _notes_of_plan(scenario, setup)
-        yield from notes_on_unfinished(has_started, rows["flow"]["completed"] == 1)
-        yield from notes_at_end(scenario, seen["time"], rates)
+        if transfer_rows or (setup.flows["size"] >= 0).any():
+            has_started = (rows()["size"] >= 0) & (rows()["start"] < 1e12 * now)
+            yield from notes_on_unfinished(has_started, rows()["flow"]["completed"] == 1)
+        yield from notes_at_end(scenario, time, series["rate"])
 
-    return Trajectory.build(
-        series.pop("time"),
+    return Trajectory._build(
+        time,
         series,
         flows,
         {
@@ -118,7 +128,7 @@ def trajectory_of(
 
 def series_of(
     setup: Setup, samples: Mapping[str, NDArray[Any]], recording: Sequence[Series], period: float
-) -> dict[str, NDArray[Any]]:
+) -> ArraysOnDemand:
     """Return the series of a run by name, and "time", the ends of samples.
 
     Parameters
@@ -131,30 +141,38 @@ def series_of(
     period : float, s
         Period of the samples, for example 0.1.
     """
-    seen = dict(samples)
-    for name, counted in setup.counted.items():
-        seen[name] = seen[name].copy()
-        seen[name][:1] -= counted
-    n = len(seen["time"])
-    per_second = 8.0 / (seen["time"][0] if n else 1.0)
-    return {
-        "time": period * np.arange(1, n + 1),
-        "rate": seen["sent"] * per_second,
-        "goodput": seen["received"] * per_second,
-        "bottleneck": seen["bottleneck"],
-        "rtt": _measured(seen["rtt"]),
-        "rtt_max": _measured(seen["rtt_peak"]),
-        "queue": seen["queue"],
-        "queue_max": seen["queue_peak"],
-        "queue_mean": seen["queue_mean"],
-        "arrival": seen["arrived"] * per_second,
-        "drops": seen["dropped"],
-        "dropped_bytes": seen["dropped_bytes"],
-        "marks": seen["marked"],
-        **{name: seen[sampled] for name, sampled in _BY_CLASS.items() if sampled in seen},
-        **(_pauses(setup, seen) if "paused" in seen else {}),
-        **(recorded(recording, seen.get("words", np.zeros((n, 0), np.int64))) if recording else {}),
+    n = len(samples["time"])
+    per_second = 8.0 / (samples["time"][0] if n else 1.0)
+
+    def seen(name: str) -> NDArray[Any]:
+        if name not in setup.counted:
+            return samples[name]
+        counts = samples[name].copy()
+        counts[:1] -= setup.counted[name]
+        return counts
+
+    makers: dict[str, Callable[[], NDArray[Any]]] = {
+        "time": lambda: period * np.arange(1, n + 1),
+        "rate": lambda: seen("sent") * per_second,
+        "goodput": lambda: seen("received") * per_second,
+        "bottleneck": lambda: seen("bottleneck"),
+        "rtt": lambda: _measured(seen("rtt")),
+        "rtt_max": lambda: _measured(seen("rtt_peak")),
+        "queue": lambda: seen("queue"),
+        "queue_max": lambda: seen("queue_peak"),
+        "queue_mean": lambda: seen("queue_mean"),
+        "arrival": lambda: seen("arrived") * per_second,
+        "drops": lambda: seen("dropped"),
+        "dropped_bytes": lambda: seen("dropped_bytes"),
+        "marks": lambda: seen("marked"),
     }
+    makers |= {name: partial(seen, sampled) for name, sampled in _BY_CLASS.items() if sampled in samples}
+    if "paused" in samples:
+        makers |= {"paused": lambda: _paused(setup, samples), "pauses": lambda: _by_priority(setup, samples["pauses"])}
+    if recording:
+        words = samples.get("words", np.zeros((n, 0), np.int64))
+        makers |= {name: partial(lambda values: values, values) for name, values in recorded(recording, words).items()}
+    return ArraysOnDemand(makers)
 
 
 def _measured(rtt: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -168,13 +186,16 @@ def _classes(setup: Setup) -> NDArray[np.int64]:
     return np.array([(link, index) for link, n in enumerate(counts) for index in range(n)], dtype=np.int64).T
 
 
-def _pauses(setup: Setup, seen: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the share of time for which links were paused, and the number of frames, by link and priority."""
-    period = 1e12 * (seen["time"][0] if len(seen["time"]) else 1.0)
-    shape = (len(seen["time"]), setup.n_links, -1)
-    if not len(seen["time"]):
-        shape = (0, setup.n_links, 1 + int(setup.flows["priority"].max(initial=0)))
-    return {"paused": seen["paused"].reshape(shape) / period, "pauses": seen["pauses"].reshape(shape)}
+def _paused(setup: Setup, samples: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """Return the share of time for which links were paused, by link and priority."""
+    period = 1e12 * (samples["time"][0] if len(samples["time"]) else 1.0)
+    return _by_priority(setup, samples["paused"]) / period
+
+
+def _by_priority(setup: Setup, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return samples of links that can be paused by link and priority."""
+    n_priorities = -1 if len(values) else 1 + int(setup.flows["priority"].max(initial=0))
+    return values.reshape(len(values), setup.n_links, n_priorities)
 
 
 def _notes_on_threads(engine: Engine | Team | PythonEngine, threads: int) -> tuple[str, ...]:

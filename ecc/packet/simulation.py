@@ -547,7 +547,8 @@ class Run:
                 return False
 
     def _take_all(self) -> None:
-        self._transfers.keep(self._engine.take_finished())
+        if self._scenario.workload is not None:
+            self._transfers.keep(self._engine.take_finished())
         self._drain()
 
     def _drain(self) -> None:
@@ -564,7 +565,9 @@ class Run:
             capture.close()
             self._closed = True
         self._captures = []
-        self._closed |= self._transfers.close_file(self._engine.alive)
+        if self._transfers.is_open:
+            self._transfers.close_file(self._engine.alive)
+            self._closed = True
 
     @property
     def options(self) -> dict[str, Any]:
@@ -637,15 +640,14 @@ class Run:
 
         Results that were taken before do not change.
         """
-        return scenario.deployment is self.scenario.deployment and self._begin_again(scenario)
+        return scenario._is_alike(self._scenario) and self._begin_again(scenario)
 
     def _restart_like(self, scenario: Scenario) -> bool:
         """Begin again with a scenario if it differs from that of this run in nothing but its seed."""
         mine, shared = self._scenario, self._setup.compiled
         if shared is None or scenario.duration != mine.duration:
             return False
-        differs = scenario.deployment is not mine.deployment or scenario.network is not mine.network
-        if (differs or scenario.workload is not mine.workload) and setup_of_plan(scenario) is not shared["setup"]:
+        if not scenario._is_alike(mine) and setup_of_plan(scenario) is not shared["setup"]:
             return False
         return self._begin_again(scenario)
 
@@ -679,7 +681,7 @@ class Run:
             if len(states)
         ]
 
-    def _series(self) -> dict[str, NDArray[Any]]:
+    def _series(self) -> Mapping[str, NDArray[Any]]:
         """Return the series so far by name, and "time"."""
         return series_of(self._setup, self._engine.samples, self._recording, self._period)
 

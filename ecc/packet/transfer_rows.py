@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.files import unfinished
+from ecc._support.on_demand import ArraysOnDemand
 from ecc.errors import EccError, install_command
 from ecc.traffic.workload import LABELS
 
-__all__ = ["Columns", "FlowsFile", "columns", "flow_rows", "label_columns", "next_name"]
+__all__ = ["FlowsFile", "columns", "flow_rows", "label_columns", "next_name"]
 
 ROWS = 65_536
 """Number of rows written at once, as a row group of the file."""
@@ -44,31 +45,7 @@ def flow_rows(flows: NDArray[np.void], results: NDArray[np.void]) -> NDArray[np.
     return rows
 
 
-class Columns(Mapping[str, NDArray[Any]]):
-    """Columns by name, each made when it is first used, as short runs are often asked for one of them.
-
-    Parameters
-    ----------
-    makers : mapping
-        Name -> function that returns the column.
-    """
-
-    def __init__(self, makers: Mapping[str, Callable[[], NDArray[Any]]]) -> None:
-        self.makers, self._made = dict(makers), dict[str, NDArray[Any]]()
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self._made:
-            self._made[name] = self.makers[name]()
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.makers)
-
-    def __len__(self) -> int:
-        return len(self.makers)
-
-
-def columns(rows: NDArray[np.void]) -> Columns:
+def columns(rows: NDArray[np.void]) -> ArraysOnDemand:
     """Return the columns of `Trajectory.flows`: times in s, NaN if undefined; sizes in bytes.
 
     Parameters
@@ -77,7 +54,7 @@ def columns(rows: NDArray[np.void]) -> Columns:
         Dtype TRANSFER_RESULT.
     """
     flow = rows["flow"]
-    return Columns(
+    return ArraysOnDemand(
         {
             "start": lambda: rows["start"] * 1e-12,
             "finish": lambda: np.where(flow["finish"] >= 0, flow["finish"] * 1e-12, np.nan),
@@ -95,7 +72,7 @@ def columns(rows: NDArray[np.void]) -> Columns:
     )
 
 
-def label_columns(rows: NDArray[np.void], n_flows: int, labels: NDArray[np.void]) -> Columns:
+def label_columns(rows: NDArray[np.void], n_flows: int, labels: NDArray[np.void]) -> ArraysOnDemand:
     """Return the columns on the connections of transfers.
 
     They are connection and unit (-1: none), wait [s] (-1: the transfer does not follow another one), and last, which is
@@ -117,7 +94,7 @@ def label_columns(rows: NDArray[np.void], n_flows: int, labels: NDArray[np.void]
         chosen: NDArray[np.void] = np.concatenate([labels, unlabeled])[np.maximum(rows["number"] - n_flows, -1)]
         return chosen
 
-    return Columns({name: partial(lambda name: selected()[name].copy(), name) for name in LABELS.names or ()})
+    return ArraysOnDemand({name: partial(lambda name: selected()[name].copy(), name) for name in LABELS.names or ()})
 
 
 class FlowsFile:

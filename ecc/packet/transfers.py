@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
+from ecc._support.on_demand import ArraysOnDemand
 from ecc.native import TRANSFER_RESULT
 from ecc.packet.checkpoint import Checkpoint
 from ecc.packet.setup import Setup
-from ecc.packet.transfer_rows import Columns, FlowsFile, columns, label_columns, next_name
+from ecc.packet.transfer_rows import FlowsFile, columns, label_columns, next_name
 from ecc.scenario import Scenario
 from ecc.traffic.workload import DRAWN, LABELS
 
@@ -97,20 +98,23 @@ class Transfers:
         elif len(rows):
             self._rows.append(rows)
 
-    def close_file(self, alive: NDArray[np.void]) -> bool:
-        """Finish the file, if there is one; return whether there was.
+    @property
+    def is_open(self) -> bool:
+        """True if rows are written to a file that is not finished."""
+        return self._file is not None
+
+    def close_file(self, alive: NDArray[np.void]) -> None:
+        """Finish the file.
 
         Parameters
         ----------
         alive : NDArray[void], shape (n,)
             Results so far of the transfers that have not ended, which are written too.
         """
-        if self._file is None:
-            return False
+        assert self._file is not None
         self._file.write(alive)
         self._file.close()
         self._file = None
-        return True
 
     @property
     def rows(self) -> NDArray[np.void]:
@@ -125,7 +129,7 @@ class Transfers:
         self._labels = [np.concatenate(self._labels)]
         return self._labels[0]
 
-    def columns(self, rows: NDArray[np.void]) -> Columns:
+    def columns(self, rows: NDArray[np.void]) -> ArraysOnDemand:
         """Return the columns of rows, by name.
 
         Parameters
@@ -133,17 +137,11 @@ class Transfers:
         rows : NDArray[void], shape (n,)
             Dtype TRANSFER_RESULT.
         """
-        return self.columns_of(rows)()
+        return self.columns_of()(rows)
 
-    def columns_of(self, rows: NDArray[np.void]) -> Callable[[], Columns]:
-        """Return a function that returns the columns of rows by name, also when the run has continued.
-
-        Parameters
-        ----------
-        rows : NDArray[void], shape (n,)
-            Dtype TRANSFER_RESULT.
-        """
-        return partial(_columns, rows, self._setup, self.labels if self._has_labels else None)
+    def columns_of(self) -> Callable[[NDArray[np.void]], ArraysOnDemand]:
+        """Return a function like `columns`, which does not change when the run continues."""
+        return partial(_columns, self._setup, self.labels if self._has_labels else None)
 
     # ---- checkpoints -------------------------------------------------------------------------------------------
 
@@ -188,7 +186,7 @@ class Transfers:
         self._file = None if saved.file is None else FlowsFile(path or saved.file, self.columns, is_new=True)
 
 
-def _columns(rows: NDArray[np.void], setup: Setup, labels: NDArray[np.void] | None) -> Columns:
+def _columns(setup: Setup, labels: NDArray[np.void] | None, rows: NDArray[np.void]) -> ArraysOnDemand:
     """Return the columns of rows, with those on connections if there are labels."""
     table = columns(rows)
     number, n_flows = rows["number"], setup.n_flows
@@ -198,4 +196,4 @@ def _columns(rows: NDArray[np.void], setup: Setup, labels: NDArray[np.void] | No
         return setup.ideal_times(index, table["size"], table["idle_rtt"])
 
     labeled = {} if labels is None else label_columns(rows, n_flows, labels).makers
-    return Columns(table.makers | {"ideal_time": ideal_times} | labeled)
+    return ArraysOnDemand(table.makers | {"ideal_time": ideal_times} | labeled)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import first_notes
 from ecc._support.files import replacing
+from ecc._support.on_demand import ArraysOnDemand
 from ecc._support.quantity import as_count, as_size
 from ecc.errors import EccError
 from ecc.scenario import MAX_SAMPLED_QUEUES
@@ -97,8 +98,8 @@ def _description(over: str, unit: str, meaning: str) -> tuple[tuple[str, ...], M
 
 _DESCRIPTIONS = {name: _description(*row) for name, row in SERIES.items()}
 
-Variables = Mapping[str, tuple[tuple[str, ...], NDArray[Any], Mapping[str, str]]]
-"""Series by name: dimensions, values, attributes."""
+Variable = tuple[tuple[str, ...], NDArray[Any], Mapping[str, str]]
+"""Dimensions, values and attributes of a series."""
 
 
 class _OnDemand:
@@ -111,14 +112,18 @@ class _OnDemand:
     _make_attributes: Callable[[], Mapping[str, Any]]
     _make_notes: Callable[[], Iterable[str]]
     _time: NDArray[np.float64]
-    _arrays: Variables
-    _sizes: Mapping[str, int]
+    _arrays: Mapping[str, Any]
+    _units: Mapping[str, str]
     _classes: Any
     _counts: Mapping[str, Any]
 
     @cached_property
     def data(self) -> xr.Dataset:
-        return _dataset(self._time, self._arrays, self._sizes, self._classes, self._make_attributes)
+        import xarray as xr
+
+        variables = {name: self._variable(name) for name in self._arrays}
+        coordinates = _coordinates(self._time, variables.values(), self._classes)
+        return xr.Dataset(variables, coordinates, dict(self._attributes))
 
     @cached_property
     def flows(self) -> pd.DataFrame:
@@ -135,6 +140,14 @@ class _OnDemand:
     @cached_property
     def _attributes(self) -> Mapping[str, Any]:
         return self._make_attributes()
+
+    def _variable(self, name: str) -> Variable:
+        """Return the dimensions, values and attributes of a series."""
+        dims, about = _DESCRIPTIONS.get(name) or _description(*_recorded(name, self._units))
+        values = np.asarray(self._arrays[name])
+        if name in _MEASURED:
+            values = _measured(values.astype(float), self._time, self._columns.get("start"))
+        return dims, values, about
 
     @cached_property
     def _labeled(self) -> dict[str, xr.DataArray]:
@@ -226,24 +239,35 @@ class Trajectory(_OnDemand):
         ValueError
             Series with different numbers of samples, flows or links.
         """
-        ends = np.asarray(time, dtype=float)
+        run = cls._build(time, series, flows, stats, attributes, histogram, trace, classes, units, notes)
+        _check_sizes(run._time, {name: run._variable(name) for name in series})
+        return run
+
+    @classmethod
+    def _build(
+        cls,
+        time: Any,
+        series: Mapping[str, Any],
+        flows: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
+        stats: Mapping[str, Any],
+        attributes: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
+        histogram: tuple[Any, Any] | None = None,
+        trace: Any = None,
+        classes: Any = None,
+        units: Mapping[str, str] | None = None,
+        notes: Callable[[], Iterable[str]] | None = None,
+    ) -> Trajectory:
+        """Return a trajectory like `build`, without checks; series of `ArraysOnDemand` are made when they are used."""
         run = object.__new__(cls)
-        run.__dict__["_make_columns"] = flows if callable(flows) else partial(dict, flows)
-        variables: dict[str, Any] = {}
-        for name, values in series.items():
-            dims, about = _DESCRIPTIONS.get(name) or _description(*_recorded(name, units or {}))
-            if name in _MEASURED:
-                values = _measured(np.asarray(values, dtype=float), ends, run._columns.get("start"))
-            variables[name] = (dims, np.asarray(values), about)
-        sizes = _sizes(ends, variables)
         run.__dict__.update(
             queues=None if histogram is None else _histograms(*map(np.asarray, histogram)),
             trace=None if trace is None else _events(trace),
+            _make_columns=flows if callable(flows) else partial(dict, flows),
             _make_attributes=attributes if callable(attributes) else partial(dict, attributes),
             _make_notes=notes or tuple,
-            _time=ends,
-            _arrays=variables,
-            _sizes=sizes,
+            _time=np.asarray(time, dtype=float),
+            _arrays=series if isinstance(series, ArraysOnDemand) else dict(series),
+            _units=units or {},
             _classes=classes,
             _counts=dict(stats),
         )
@@ -272,8 +296,11 @@ class Trajectory(_OnDemand):
         if name not in self._arrays:
             return None
         if name not in self._labeled:
-            only = {name: self._arrays[name]}
-            self._labeled[name] = _dataset(self._time, only, self._sizes, self._classes, {})[name]
+            import xarray as xr
+
+            variable = dims, values, about = self._variable(name)
+            coordinates = _coordinates(self._time, [variable], self._classes)
+            self._labeled[name] = xr.DataArray(values, coordinates, dims, name, about)
         return self._labeled[name]
 
     def has(self, name: str) -> bool:
@@ -318,7 +345,7 @@ class Trajectory(_OnDemand):
             if name == "time":
                 return self._time
             if name in self._arrays:
-                return self._arrays[name][1]
+                return self._variable(name)[1]
         if name != "time" and not self.has(name):
             raise ValueError(f"name must be a series of this run, {', '.join(map(str, self.data))}, got {shown(name)}")
         array: NDArray[Any] = self.data[name].to_numpy()
@@ -790,23 +817,35 @@ class Trajectory(_OnDemand):
         return f"<p><b>{escape(name.strip('<>'))}</b> {escape(about)}</p>{notes}{table}"
 
 
-def _dataset(
-    time: NDArray[np.float64],
-    variables: Variables,
-    sizes: Mapping[str, int],
-    classes: Any,
-    attributes: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
-) -> xr.Dataset:
-    """Return series with their coordinates as a Dataset; see `Trajectory.build`."""
+def _coordinates(time: NDArray[np.float64], variables: Iterable[Variable], classes: Any) -> xr.Coordinates:
+    """Return the coordinates of series; see `Trajectory.build`."""
+    sizes: dict[str, int] = {}
+    for over, values, _ in variables:
+        sizes |= zip(over, values.shape, strict=True)
+    sizes = {name: size for name, size in sizes.items() if name in ("flow", "link")}
+    of_classes = None if classes is None or "class" not in sizes else np.asarray(classes)
+    if of_classes is None and len(time) + sum(sizes.values()) <= _MAX_KEPT_LABELS:
+        return _kept_coordinates(time.tobytes(), tuple(sizes.items()))
+    return _new_coordinates(time, sizes, of_classes)
+
+
+def _new_coordinates(time: NDArray[np.float64], sizes: Mapping[str, int], classes: Any) -> xr.Coordinates:
     import xarray as xr
 
     coordinates: dict[str, Any] = {"time": ("time", time, {"units": "s"})}
-    used = {name for over, _, _ in variables.values() for name in over}
-    coordinates |= {name: np.arange(sizes[name]) for name in ("flow", "link") if name in used}
-    if classes is not None and "class" in used:
-        of_link, index = np.asarray(classes)
-        coordinates |= {"class_link": ("class", of_link), "class_index": ("class", index)}
-    return xr.Dataset(variables, coordinates, dict(attributes() if callable(attributes) else attributes))
+    coordinates |= {name: np.arange(size) for name, size in sizes.items()}
+    if classes is not None:
+        coordinates |= {"class_link": ("class", classes[0]), "class_index": ("class", classes[1])}
+    return xr.Coordinates(coordinates)
+
+
+_MAX_KEPT_LABELS = 1_000
+
+
+@lru_cache(8)
+def _kept_coordinates(time: bytes, sizes: tuple[tuple[str, int], ...]) -> xr.Coordinates:
+    """Return coordinates, which series copy: to make them takes longer than the series of a short run."""
+    return _new_coordinates(np.frombuffer(time), dict(sizes), None)
 
 
 def _table(flows: Mapping[str, Any]) -> pd.DataFrame:
@@ -848,8 +887,8 @@ def _measured(values: NDArray[np.float64], time: NDArray[np.float64], starts: An
     return np.where((values > 0.0) & (time[:, None] > starts), values, np.nan)
 
 
-def _sizes(time: NDArray[np.float64], variables: Variables) -> dict[str, int]:
-    """Return the sizes of dimensions; refuse series of different sizes."""
+def _check_sizes(time: NDArray[np.float64], variables: Mapping[str, Variable]) -> None:
+    """Refuse series of different sizes."""
     sizes = {"time": len(time)}
     for name, (over, values, _) in variables.items():
         if values.ndim != len(over):
@@ -857,7 +896,6 @@ def _sizes(time: NDArray[np.float64], variables: Variables) -> dict[str, int]:
         for dimension, size in zip(over, values.shape, strict=True):
             if sizes.setdefault(dimension, size) != size:
                 raise ValueError(f"series {name} must have {sizes[dimension]} along {dimension}, got {size}")
-    return sizes
 
 
 def _edges(bins: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:

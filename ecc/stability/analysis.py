@@ -28,6 +28,7 @@ from ecc.cycles.limit_cycle import LimitCycle
 from ecc.cycles.reference_cases import case_on
 from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
 from ecc.linear import DelaySystem, Margins, SampledSystem, StabilityLimit, Switched, SwitchedLoop
+from ecc.linear.empty_queue import empty_queue_proves
 from ecc.loops.closed_loop import has_clockings, has_granted_windows, linearize
 from ecc.loops.marked_hosts import SeveralClocks
 from ecc.loops.options import LinearKeywords, LinearOptions, read_options
@@ -868,7 +869,9 @@ def _switched_range(
             switched = linearize(with_parameter(protocol, name, value), network, time, **options).switched
         except (ValueError, LinearizationError):
             return False
-        return switched is not None and all(not _decays_slowly(loop) and loop.proven for loop in switched.loops)
+        return switched is not None and all(
+            not _decays_slowly(loop) and empty_queue_proves(loop.alpha, loop.beta, loop.rtts) for loop in switched.loops
+        )
 
     if not all(loop.proven for loop in present.loops):
         return None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from math import inf
+from math import inf, log
 from typing import Any, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.reports import ProgressCallback
@@ -152,10 +154,18 @@ def critical_gain(
         linearize(protocol, network, time, **chosen)  # refuses the protocol with its reason, whatever the parameter
     parameter = parameter_of(protocol, parameter)
     notes: dict[float, tuple[str, ...]] = {}
+    equilibria: dict[float, dict[Any, NDArray[np.float64]]] = {}
+    taken: list[float] = []  # gains of these equilibria, increasing
 
     def family(gain: float) -> DelaySystem | SampledSystem:
-        system = linearize(with_parameter(protocol, parameter, gain), network, time, **chosen)
-        notes[gain] = system.notes
+        member, place = with_parameter(protocol, parameter, gain), bisect(taken, gain)
+        nearest = min(taken[max(place - 1, 0) : place + 1], key=lambda other: abs(log(other / gain)), default=gain)
+        start = dict(equilibria.get(nearest, {}))
+        with equilibria_of_a_family(start):
+            system = linearize(member, network, time, **chosen)
+        if gain not in equilibria:
+            taken.insert(place, gain)
+        equilibria[gain], notes[gain] = start, system.notes
         return system
 
     jumps, interior = inf, list[float]()
@@ -164,12 +174,11 @@ def critical_gain(
     near = parameter_value(protocol, parameter)
     if not isinstance(near, float | int) or not 0.0 < near < inf or 1.0 / _FAR <= near <= _FAR:
         near = 1.0
-    with equilibria_of_a_family():
-        loss = stability_limit(
-            family, maximum=maximum, certify=certify, also=interior, near=near, name=parameter, progress=progress
-        )
-        first = next(iter(notes))
-        model = family(loss.value).notes if 0.0 < loss.value < inf else notes[first]
+    loss = stability_limit(
+        family, maximum=maximum, certify=certify, also=interior, near=near, name=parameter, progress=progress
+    )
+    first = next(iter(notes))
+    model = family(loss.value).notes if 0.0 < loss.value < inf else notes[first]
     jump_note = f"delays in steps jump with the interval: every range between jumps from {jumps:.4g} s on was searched"
     return replace(loss, notes=(*model, *loss.notes, *([jump_note] if jumps < loss.searched_to else [])))
 

@@ -84,7 +84,14 @@ def test_one_byte_that_is_no_text_costs_no_more_than_what_is_there(filled, word)
     assert store.get("new") == 1 and store.trouble is None
 
 
-@pytest.mark.parametrize("count", [30, pytest.param(2600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "count",
+    [
+        30,
+        pytest.param(500, marks=pytest.mark.slow),
+        pytest.param(2600, marks=[pytest.mark.slow, pytest.mark.extensive]),
+    ],
+)
 def test_no_damage_refuses_the_store_or_gives_a_wrong_value(filled, count):
     whole, draw = filled.read_bytes(), random.Random(count)
     kept = 0

@@ -24,6 +24,10 @@ AGREEING = {"RCP", "RCP-1", "RCP-2", "RCP, stamped on arrival", "QI-RCP", "PIQI-
 every_protocol = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in suite.PROTOCOLS]
 )
+ALIKE = {"Compound", "BIC", "FAST", "ABC", "UTIL"}
+"""Windows like those of CUBIC, of Vegas, of VCP and of EDN."""
+FIRST = set({type(protocol): name for name, protocol in reversed(suite.PROTOCOLS.items())}.values()) - ALIKE
+"""One variant of each other class: CI runs the rest from a perturbed equilibrium, in a fraction of the time."""
 
 
 def test_every_protocol_is_in_the_suite():
@@ -82,7 +86,9 @@ def check_reports(found, phases, unexplained=False):
 
 
 @pytest.mark.slow
-@every_protocol
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FIRST else pytest.mark.extensive) for name in suite.PROTOCOLS]
+)
 def test_disagreements_on_three_bottlenecks_are_reported(name):
     found = suite.compared(name)
     assert [phase.begin for phase in found.phases] == [0.0, PHASE, 2 * PHASE, 3 * PHASE]

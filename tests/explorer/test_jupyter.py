@@ -6,14 +6,18 @@ import re
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 
 import pytest
 from browser import CHROMIUM, Browser
 from waiting import HANG
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no chromium")]
-for _package in ("jupyterlab", "anywidget", "ipykernel"):
-    pytest.importorskip(_package)
+NEEDED = ("jupyterlab", "anywidget", "ipykernel")  # looked for, as their import takes seconds
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium"),
+    pytest.mark.skipif(any(find_spec(name) is None for name in NEEDED), reason=f"needs {', '.join(NEEDED)}"),
+]
 
 CELL = """import ecc
 widget = ecc.explore(ecc.models.QIRCP(alpha=0.7), ecc.Network.dumbbell("100 Mb/s", rtts=["100 ms"]))

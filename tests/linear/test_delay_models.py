@@ -327,7 +327,7 @@ def test_margins_need_a_gain_that_falls_off():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.0, 0.7, -0.7])
-@pytest.mark.parametrize("power", [1, 3, 6])
+@pytest.mark.parametrize("power", [1, pytest.param(3, marks=pytest.mark.extensive), 6])
 def test_kernels_with_powers_have_no_artificial_root(power, rate):
     """s + k K(s) at its roots, and proven counts on both sides of the gain at which s = j w is one: Re K(j w) = 0."""
     length, kernel = 1.5, [0.0] * power + [1.0]

@@ -3,7 +3,8 @@
 Brute force is: eigenvalues of companion matrices (numpy, or mpmath at 40 digits), collocation of the generator of a
 delay equation at Chebyshev points (Breda, Maset, Vermiglio), and the argument principle on a fine adaptive contour.
 
-The default run takes a few seeds, the slow one an eighth of the others, or a quarter. All 1,800, ten minutes:
+The default run takes a few seeds, the slow one between a quarter and a twenty-fourth of the others. All 1,800, ten
+minutes:
 
     ECC_SEEDS=all pytest -n 0 -m "slow or not slow" tests/linear/test_random_families.py
 """
@@ -158,7 +159,7 @@ def contradiction(family):
 @pytest.mark.slow
 @pytest.mark.property
 @pytest.mark.parametrize("kind", KINDS)
-@quick_or(100, 1)
+@quick_or(100, 1, parts=24)
 def test_first_losses(kind, seeds):
     """No unstable gain lies below a certified value, and less than 1 % are left undecided."""
     undecided = 0

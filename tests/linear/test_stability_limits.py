@@ -709,6 +709,64 @@ def test_the_end_of_models_that_are_not_found_takes_one_search(unsettled, closen
     assert len(searches) == (unsettled > 0.0)
 
 
+def plain(k):
+    return DelaySystem([[[-k * k, 0.1], [0.1, -k]]], [1.0])
+
+
+def neutral(k):
+    return DelaySystem([-1.0, -0.5 - 0.1 * k * k], [0.0, 1.0], neutral=[k * k / 2, k / 3], neutral_delays=[1.0, 2.5])
+
+
+@pytest.mark.parametrize(
+    ("system", "refusal", "low", "high", "start"),
+    [
+        (plain, ValueError, 0.2151, 0.24, 1),
+        (neutral, ValueError, 1.1195, 1.13, 0),
+        (neutral, LinearizationError, 1.11963, 1.13, 0),
+    ],
+)
+def test_a_range_without_members_between_gains_that_are_tried_ends_the_search(system, refusal, low, high, start):
+    """The searches for the crossings of both families, near 0.2154 and 1.1196, meet members that are refused."""
+
+    def family(k):
+        if low < k < high:
+            raise refusal("no member")
+        return system(k)
+
+    limit = stability_limit(family, maximum=1.5)
+    assert limit.start == start and limit.searched_to <= low * (1.0 + 1e-12)
+    assert all(crossing.gain <= low for crossing in limit.crossings)
+
+
+def test_a_refused_member_next_to_the_limit_leaves_it_uncertified():
+    """The limit of x' = -(k + 0.3 k^2) x(t - 1) is that of k + 0.3 k^2 = pi/2."""
+    value = (np.sqrt(1.0 + 0.6 * np.pi) - 1.0) / 0.6
+
+    def family(k):
+        if 4e-10 < k / value - 1.0 < 5e-10:
+            raise LinearizationError("no equilibrium was found")
+        return DelaySystem([-k - 0.3 * k * k], [1.0])
+
+    limit = stability_limit(family, certify=True, maximum=1.3)
+    assert limit.value == pytest.approx(value, rel=1e-12) and limit.certified is None
+    assert "counted, not proven" in limit.notes[-1]
+
+
+def test_members_at_the_end_of_a_family_are_not_needed_again():
+    """Equilibria are found from those of similar loops: at the end of a family, not from each of them."""
+    members = []
+
+    def family(k):
+        if k > 7.0 or (k > 6.9 and k in members):
+            raise LinearizationError("no equilibrium was found")
+        members.append(k)
+        return DelaySystem([-k * k / 30.0], [1.0])
+
+    limit = stability_limit(family, near=7.0)
+    assert limit.value == pytest.approx(np.sqrt(15.0 * np.pi), rel=1e-9)
+    assert limit.searched_to <= 7.0
+
+
 @pytest.mark.parametrize("width", [1e-2, 1e-4])
 def test_a_peak_of_a_coefficient_that_is_narrower_than_the_mesh_is_found_by_its_sides(width):
     """The coefficient -1 + 2/(1 + u^2), u = (k - 0.7)/width, is positive for |u| < 1."""

@@ -73,10 +73,12 @@ def test_models_are_continuous_where_a_parameter_is_a_round_number(kind):
                 at = S if where[1] == "continuous" else Z
                 loop = system.open_loop(at)
                 near = [side[where] for side in (below, above) if where in side]
-                for other in near:
-                    gap = np.abs(loop - other.open_loop(at))
-                    assert np.all(gap <= 1e-6 * (1.0 + np.abs(loop))), (name, value, where)
+                loops = [other.open_loop(at) for other in near]
+                for one in loops:
+                    assert np.all(np.abs(loop - one) <= 1e-6 * (1.0 + np.abs(loop))), (name, value, where)
                     compared += 1
+                if all(np.array_equal(loop, one) for one in loops):  # the model is without this parameter
+                    continue
                 verdicts = {other.verdict for other in near}
                 if len(verdicts) == 1 and "undecided" not in {system.verdict, *verdicts}:  # else a boundary is near
                     assert {system.verdict} == verdicts, (name, value, where)

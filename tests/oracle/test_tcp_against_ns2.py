@@ -25,7 +25,7 @@ def extensive(name: str) -> Any:
         extensive("Sack 50"),
         extensive("BIC 50"),
         "CUBIC 50",
-        "Compound 50",
+        extensive("Compound 50"),
         extensive("NewReno 2 delayed"),
         "Sack 2 delayed",
     ],
@@ -41,7 +41,7 @@ def test_on_a_drop_tail_link(name: str):
 @pytest.mark.parametrize(
     "name",
     [
-        "NewReno 1 half",
+        extensive("NewReno 1 half"),
         extensive("NewReno 2 half"),
         extensive("Sack 1 half"),
         "Sack 2 half",
@@ -72,7 +72,7 @@ def test_vegas_has_as_many_packets_of_a_flow_queued():
         extensive("Sack 1.0%"),
         "Sack 5.0%",
         extensive("BIC 1.0%"),
-        "CUBIC 1.0%",
+        extensive("CUBIC 1.0%"),
     ],
 )
 def test_with_random_loss(name: str):

@@ -19,7 +19,7 @@ from ecc.results import metrics
 from ecc.scenario import Scenario
 
 PERIOD = 0.05
-CASES = int(os.environ.get("ECC_TWIN_CASES", "200"))
+CASES = int(os.environ.get("ECC_TWIN_CASES", "80"))
 Log = dict[str, dict[int, list[tuple[int, int]]]]
 
 

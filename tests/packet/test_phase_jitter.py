@@ -122,7 +122,9 @@ def test_equal_senders_share_losses(n, rate, how):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "rate", "how"), CASES)
+@pytest.mark.parametrize(
+    ("n", "rate", "how"), [pytest.param(*case, marks=pytest.mark.extensive if case[0] == 3 else ()) for case in CASES]
+)
 def test_equal_senders_share_losses_in_each_of_ten_runs(n, rate, how):
     found = np.array([losses(at_one_link(n, ConstantRate(rate), seed=seed, **how)) for seed in range(1, 11)])
     shares = found / found.mean(axis=1, keepdims=True)

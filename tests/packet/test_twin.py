@@ -50,7 +50,7 @@ from ecc.packet.twin import Kind, Twin, build_twin
 from ecc.packet.twin.state import NEVER, Agent, Record, to_ps, transmission
 from ecc.scenario import Scenario
 
-CASES = int(os.environ.get("ECC_TWIN_CASES", "500"))
+CASES = int(os.environ.get("ECC_TWIN_CASES", "200"))
 FEW = settings(max_examples=20, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
 

@@ -89,6 +89,14 @@ def test_copies_of_a_run_have_its_contents():
     assert copies[2].stats["digest"] == runs[0].stats["digest"]
 
 
+def test_changed_labels_of_a_run_are_not_those_of_the_next_run():
+    scenario = ecc.Scenario(ecc.Network.dumbbell("1 Mb/s", [0.1]), ecc.models.NewReno(), 2.0)
+    run, other = (ecc.packet.simulate(scenario.with_(seed=seed)) for seed in (1, 2))
+    run.rate["time"].attrs["units"] = "h"
+    run.rate["flow"] = ["mine"]
+    assert other.rate["time"].attrs["units"] == "s" and other.data["flow"].to_numpy().tolist() == [0]
+
+
 def test_a_result_does_not_change_when_its_run_continues():
     run = ecc.packet.Run(ecc.Scenario(NET, ecc.models.NewReno(), 2.0))
     half = run.advance(1.0).trajectory()

@@ -217,7 +217,7 @@ def test_linear_models_lose_stability_at_the_derived_gain(name, data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONDITIONS)
-@settings(max_examples=25, phases=PHASES)
+@settings(max_examples=8, phases=PHASES)
 @given(st.data())
 def test_linear_models_lose_stability_at_the_derived_gain_on_many_networks(name, data):
     agrees_with_linear_model(name, data)
@@ -233,7 +233,7 @@ def test_fluid_loses_stability_at_the_derived_gain(name, data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_FLUID)
-@settings(max_examples=10, phases=PHASES)
+@settings(max_examples=4, phases=PHASES)
 @given(st.data())
 def test_fluid_loses_stability_at_the_derived_gain_on_many_networks(name, data):
     agrees_with_runs(name, data, "fluid")

@@ -10,7 +10,7 @@ from scipy.special import lambertw
 
 from ecc.errors import ConvergenceError
 from ecc.fluid import solve_dde
-from ecc.linear.empty_queue import _residual, _step_response
+from ecc.linear.empty_queue import _residual, _step_response, empty_queue_proves
 from ecc.loops.closed_loop import linearize
 from ecc.models import RCP
 from ecc.network.network import Network
@@ -200,3 +200,12 @@ def test_step_responses_with_short_delays_solve_their_equation(delays):
     fine = _step_response(0.9, values, shares, 0.25 * h)[::4]
     number = min(len(x), len(fine))
     np.testing.assert_allclose(x[:number], fine[:number], atol=2e-3)
+
+
+@pytest.mark.parametrize(("alpha", "rtts"), [(0.6, [1.0]), (0.5, [0.02, 0.1, 0.22]), (0.36, [1.0])])
+def test_a_coarse_enclosure_decides_as_the_bound_does(alpha, rtts):
+    bound = empty_queue_bound(alpha, rtts)
+    near = [0.5, 1.0 - 1e-6, 1.0, 1.0 + 1e-6, 2.0]
+    betas = [factor * bound for factor in near] if bound < inf else [1.0, 1e9]
+    assert [empty_queue_proves(alpha, beta, rtts) for beta in betas] == [beta < bound for beta in betas]
+    assert not empty_queue_proves(alpha, 0.0, rtts)

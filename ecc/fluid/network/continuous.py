@@ -62,6 +62,7 @@ IntArray = NDArray[np.int64]
 _SLICE = 20_000  # maximum number of steps between two reports of progress
 _RARE = 2.0  # ACKs in an interval of updates, above which no jump of departures makes them rarer than updates
 _FEW_GROUPS = 8  # groups up to which steps end on jumps that pass from one group to another
+_SHORTEST = 0.1  # control intervals: minimum time for which a flow must be known ahead
 _SLIDING_STEP = 1e-3  # step, in control intervals, if bottlenecks switch endlessly
 
 
@@ -217,6 +218,7 @@ def _header(parts: _Parts) -> dict[str, int]:
         "clock": SOURCE_CLOCKS.index(protocol.source_clock),
         "host_states": len(parts.states),
         "states_law": laws.states,
+        "ahead": _known_ahead(parts),
         **{name: offset.start for name, offset in parts.block.items()},
     }
 
@@ -224,7 +226,10 @@ def _header(parts: _Parts) -> dict[str, int]:
 def _float_arrays(parts: _Parts, schedule: _Schedule) -> dict[str, Any]:
     """Return the arrays of floats of the right-hand side: data of the network, and its intermediate results."""
     fluid, laws, initial = parts.fluid, parts.laws, parts.initial
+    from ecc.fluid.network.right_hand_side import ring_size, signals_size
+
     L, G, crossings = fluid.n_links, fluid.n_groups, sum(map(len, fluid.routes))
+    signals = [signals_size(len(route)) for route in fluid.routes]
     return {
         "begins": schedule.begins,
         "capacity": schedule.capacity,
@@ -263,7 +268,28 @@ def _float_arrays(parts: _Parts, schedule: _Schedule) -> dict[str, Any]:
         "measured_before": initial.measured,
         "advertises_from": initial.advertises_from,
         "left_at": np.zeros(crossings),
+        "known_for": _known_for(parts),
+        "known": np.zeros(G),
+        "signals": np.zeros(sum(signals)),
+        "values": np.zeros(5 * max(signals)),
+        "pieces": np.zeros(sum(ring_size(len(route)) for route in fluid.routes)),
     }
+
+
+def _known_ahead(parts: _Parts) -> bool:
+    """Return whether there are many flows, with rates that depend on the past only."""
+    steps = parts.laws.source_remembers and parts.laws.takes("source", "x") and not parts.states
+    return bool(steps) and parts.fluid.n_groups > _FEW_GROUPS and parts.protocol.source_clock != "continuous"
+
+
+def _known_for(parts: _Parts) -> FloatArray:
+    """Return for how long each group is known ahead, its shortest delay; 0 if that is much shorter than an interval."""
+    fluid, T = parts.fluid, parts.interval
+    delays = [
+        min([T, fluid.backward[g][-1], fluid.wire[g], *np.diff(forward), *forward[:1][forward[:1] > 0.0]])
+        for g, forward in enumerate(fluid.forward)
+    ]
+    return np.where(np.array(delays) > _SHORTEST * T, delays, 0.0)
 
 
 def _floor(parts: _Parts) -> FloatArray:
@@ -403,6 +429,7 @@ def _advance(
                 _add_breaks(integration, integration.now + _spacing_times(parts, link, integration.work.y))
             else:
                 stops[g] = finished[g] = integration.now
+                _forget_pieces(parts, integration, offset["pieces"])
                 _add_breaks(integration, integration.now + _notice_times(parts.fluid, g, parts.interval))
                 integration.work.count[core.FRESH] = 1
         problem.progress(integration.now / end)
@@ -410,6 +437,15 @@ def _advance(
         return "completed"
     law = _law_failed(integration, status, offset["failed"], parts.laws.code, problem.fluid.first_flow)
     return law or integration.trouble(status)
+
+
+def _forget_pieces(parts: _Parts, integration: Integration, first: int) -> None:
+    """Drop what is known ahead, after a flow has ended."""
+    from ecc.fluid.network.right_hand_side import ring_size
+
+    for route in parts.fluid.routes:
+        integration.work.numbers[first] = 0.0
+        first += ring_size(len(route))
 
 
 def _result(problem: Problem, parts: _Parts, integration: Integration, finished: FloatArray, stopped: str) -> Result:

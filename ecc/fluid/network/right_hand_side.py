@@ -15,17 +15,31 @@ from __future__ import annotations
 from typing import Any
 
 from ecc.fluid.compiled import call, compiled, entry_point, shifted
-from ecc.fluid.dde.history_and_step import EPS, OLDEST, START, STORED, USABLE, fields_at, slope_at, value_at
+from ecc.fluid.dde.history_and_step import (
+    EPS,
+    INSIDE,
+    NOW,
+    OLDEST,
+    REACH,
+    RELATIVE,
+    START,
+    STEP,
+    STORED,
+    USABLE,
+    fields_at,
+    slope_at,
+    value_at,
+)
 from ecc.fluid.network.laws import ARGUMENTS
 
 inf, nan = float("inf"), float("nan")
 
-__all__ = ["HEADER", "HINTS_PER_CROSSING", "network_rates"]
+__all__ = ["HEADER", "HINTS_PER_CROSSING", "network_rates", "ring_size", "signals_size"]
 
 HEADER = (
     "table", "links", "groups", "remembers", "measures", "by_flow", "memory", "stepping", "lagged_arrivals",
     "lagged_feedback", "router", "source", "announce", "priority", "combine", "longest", "clock",
-    "windows", "by_rtt", "per_flow", "counts_all", "early", "instant", "host_states", "states_law",
+    "windows", "by_rtt", "per_flow", "counts_all", "early", "instant", "host_states", "states_law", "ahead",
     # arrays in the state
     "state", "measured", "queue", "arrived", "dropped", "source_state", "host", "sent", "delivered", "lost",
     # arrays in numbers
@@ -34,7 +48,7 @@ HEADER = (
     "steady", "min_count", "reaches", "survives", "acks_kept", "router_floor",
     "record", "params", "arrival", "before", "weighted", "responsive", "other", "bottlenecked", "crossing",
     "loss", "share", "reads", "failed", "measured_before",
-    "round_trip", "bottleneck", "advertises_from", "left_at",
+    "round_trip", "bottleneck", "advertises_from", "left_at", "known_for", "known", "signals", "values", "pieces",
     # arrays in indices
     "crossings", "crossing_link", "responds", "changes",
 )  # fmt: skip
@@ -66,6 +80,7 @@ HEADER = (
     INSTANT,
     HOST_STATES,
     STATES_LAW,
+    AHEAD,
     STATE,
     MEASURED,
     QUEUE,
@@ -113,6 +128,11 @@ HEADER = (
     BOTTLENECK,
     ADVERTISES_FROM,
     LEFT_AT,
+    KNOWN_FOR,
+    KNOWN,
+    SIGNALS,
+    VALUES,
+    PIECES,
     CROSSINGS,
     CROSSING_LINK,
     RESPONDS,
@@ -460,6 +480,25 @@ def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int,
 
 
 @compiled
+def _sending_rate(
+    w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int, numbers: Any, indices: Any
+) -> Any:
+    """Return (status, rate) of a flow of a group at a time; without its RTT if the rate exceeds the minimum anyway."""
+    last = indices[indices[CROSSINGS] + group + 1] - 1
+    if numbers[indices[STEADY] + group] <= 0.0 and indices[MEMORY] > indices[WINDOWS] + indices[MEASURES]:
+        if not (sigma >= numbers[indices[OPENS] + group] and sigma < numbers[indices[STOPS] + group]):
+            return 0, 0.0
+        slot = (purpose + _RATE) * indices[indices[CROSSINGS] + indices[GROUPS]] + crossing
+        rate = value_at(w, y, indices[SOURCE_STATE] + group, sigma, slot)
+        shortest_rtt = numbers[indices[FORWARD] + last] + numbers[indices[BACKWARD] + last]
+        floor = numbers[indices[FLOOR] + group]
+        if floor <= 0.0 or rate * shortest_rtt > floor * (1.0 + 1e-9):
+            return 0, max(0.0, rate)
+    status, rate, _, _, _ = _sent(w, y, sigma, group, crossing, purpose, numbers, indices)
+    return status, rate
+
+
+@compiled
 def _arriving(w: Any, y: Any, v: float, group: int, purpose: int, numbers: Any, indices: Any) -> Any:
     """Return (status, rate) at which the data of a flow of a group leave its last queue at a time."""
     first, last = indices[indices[CROSSINGS] + group], indices[indices[CROSSINGS] + group + 1] - 1
@@ -468,15 +507,24 @@ def _arriving(w: Any, y: Any, v: float, group: int, purpose: int, numbers: Any, 
     e = _entered(w, y, v, link, slot, numbers, indices)
     part = _passed(w, e, v, link, slot, numbers, indices)
     sigma, passed = _back_to_sender(w, y, e, group, last, purpose, numbers, indices)
-    free = numbers[indices[FLOOR] + group] <= 0.0 and numbers[indices[STEADY] + group] <= 0.0
-    if free and indices[MEMORY] != 0 and indices[WINDOWS] == 0 and indices[MEASURES] == 0:  # no RTT and no law
-        rate = 0.0
-        if sigma >= numbers[indices[OPENS] + group] and sigma < numbers[indices[STOPS] + group]:
-            slot = (purpose + _RATE) * indices[indices[CROSSINGS] + indices[GROUPS]] + first
-            rate = max(0.0, value_at(w, y, indices[SOURCE_STATE] + group, sigma, slot))
-        return 0, rate * part * passed
-    status, rate, _, _, _ = _sent(w, y, sigma, group, first, purpose, numbers, indices)
+    status, rate = _sending_rate(w, y, sigma, group, first, purpose, numbers, indices)
     return status, rate * part * passed
+
+
+@compiled
+def _arrival(w: Any, y: Any, t: float, g: int, p: int, numbers: Any, indices: Any) -> Any:
+    """Return (status, arrival rate of a flow at a crossing, RTT, crossing that is its bottleneck, earlier arrivals).
+
+    The earlier arrivals are those of all flows of the group one interval ago, 0 if no law reads them.
+    """
+    reaches, earlier = numbers[indices[REACHES] + p], 0.0
+    sigma, part = _back_to_sender(w, y, t, g, p, _ARRIVING, numbers, indices)
+    status, rate, rtt, which, _ = _sent(w, y, sigma, g, p, _ARRIVING, numbers, indices)
+    if status == 0 and indices[LAGGED_ARRIVALS] != 0:
+        sigma, passed = _back_to_sender(w, y, t - numbers[indices[INTERVAL]], g, p, _EARLIER, numbers, indices)
+        status, earlier = _sending_rate(w, y, sigma, g, p, _EARLIER, numbers, indices)
+        earlier = numbers[indices[MEMBERS] + g] * earlier * passed * reaches
+    return status, rate * (part * reaches), rtt, which, earlier
 
 
 @compiled
@@ -499,6 +547,37 @@ def _update_time(w: Any, y: Any, t: float, group: int, rtt: float, numbers: Any,
 
 
 @compiled
+def _updated(w: Any, y: Any, t: float, g: int, R: float, rtt: float, numbers: Any, indices: Any) -> Any:
+    """Return (status, rate after an update of a source that received the feedback R, rate before it, seconds for it).
+
+    The seconds are inf without updates.
+    """
+    source_state, first = indices[SOURCE_STATE] + g, indices[indices[CROSSINGS] + g]
+    total = indices[indices[CROSSINGS] + indices[GROUPS]]
+    status, step = _update_time(w, y, t, g, rtt, numbers, indices)
+    if status != 0 or step == inf:
+        return status, 0.0, 0.0, inf
+    R_prev = R
+    if indices[LAGGED_FEEDBACK] != 0:
+        status, earlier, which, _ = _received(w, y, t - step, g, _SOURCE + _FEEDBACK_BEFORE, False, numbers, indices)
+        if status != 0:
+            return status, 0.0, 0.0, inf
+        if which >= 0:
+            R_prev = earlier
+    x = y[source_state]
+    x_rtt = value_at(w, y, source_state, t - rtt, _ROUND * total + first)
+    if indices[STEPPING] != 0 and indices[CLOCK] != CONTINUOUS:
+        x = value_at(w, y, source_state, t - step, _SOURCE * total + first)
+    if indices[WINDOWS] != 0:
+        x, x_rtt = x / rtt, x_rtt / rtt
+    record, states = indices[RECORD] + len(ARGUMENTS), indices[HOST] + g
+    for k in range(indices[HOST_STATES]):
+        numbers[record + k] = y[states + k * indices[GROUPS]]
+    status, updated = _source(g, numbers, indices, x, x_rtt, R, R_prev, rtt, True)
+    return status, updated, x, step
+
+
+@compiled
 def _update(
     w: Any,
     y: Any,
@@ -512,37 +591,16 @@ def _update(
     indices: Any,
 ) -> Any:
     """Write the derivatives of the states of a source, which has `received` the feedback R or none; return a status."""
-    source_state, first = indices[SOURCE_STATE] + g, indices[indices[CROSSINGS] + g]
-    total = indices[indices[CROSSINGS] + indices[GROUPS]]
+    source_state, states, n_states = indices[SOURCE_STATE] + g, indices[HOST] + g, indices[HOST_STATES]
     out[source_state] = 0.0
-    n_states, states = indices[HOST_STATES], indices[HOST] + g
     for k in range(n_states):
         out[states + k * indices[GROUPS]] = 0.0
     if not received or numbers[indices[STEADY] + g] > 0.0:
         return 0
-    status, step = _update_time(w, y, t, g, rtt, numbers, indices)
+    status, updated, x, step = _updated(w, y, t, g, R, rtt, numbers, indices)
     if status != 0 or step == inf:
         return status
-    R_prev = R
-    if indices[LAGGED_FEEDBACK] != 0:
-        status, earlier, which, _ = _received(w, y, t - step, g, _SOURCE + _FEEDBACK_BEFORE, False, numbers, indices)
-        if status != 0:
-            return status
-        if which >= 0:
-            R_prev = earlier
-    x = y[source_state]
-    x_rtt = value_at(w, y, source_state, t - rtt, _ROUND * total + first)
-    continuous = indices[CLOCK] == CONTINUOUS
-    if indices[STEPPING] != 0 and not continuous:
-        x = value_at(w, y, source_state, t - step, _SOURCE * total + first)
-    if indices[WINDOWS] != 0:
-        x, x_rtt = x / rtt, x_rtt / rtt
-    record = indices[RECORD] + len(ARGUMENTS)
-    for k in range(n_states):
-        numbers[record + k] = y[states + k * indices[GROUPS]]
-    status, updated = _source(g, numbers, indices, x, x_rtt, R, R_prev, rtt, True)
-    if status != 0:
-        return status
+    continuous, record = indices[CLOCK] == CONTINUOUS, indices[RECORD] + len(ARGUMENTS)
     if n_states > 0:
         pointer = shifted(numbers, indices[RECORD])
         status = call(indices[STATES_LAW], (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
@@ -554,6 +612,283 @@ def _update(
             out[states + k * indices[GROUPS]] = by_law if continuous else (by_law - numbers[record + k]) / step
     out[source_state] = updated if continuous else (updated - x) / step * (rtt if indices[WINDOWS] != 0 else 1.0)
     return 0
+
+
+# A flow is known ahead for as long as its shortest delay, because its signals depend on the past only. Then polynomials
+# interpolate its signals, and several steps of the integration read them instead of its laws and the history. This is
+# for rates that step from the rate of one update ago. Smooth signals: at each crossing the arrival rate, the RTT and
+# earlier arrivals; at the source the derivative of the rate, the deliveries and the RTT. Signals that change in steps:
+# at each crossing the bottleneck, and whether data arrives; at the source the bottleneck.
+_AT_CROSSING, _AT_SOURCE, _STEPS_AT_CROSSING, _STEPS_AT_SOURCE = 3, 3, 2, 1
+_PLACES = (-1.0, -(0.5**0.5), 0.0, 0.5**0.5, 1.0)  # places in [-1, 1] of the values that a piece interpolates
+_N_PLACES = len(_PLACES)
+_RING = 4  # maximum number of pieces of a flow
+_TRIAL, _UNTIL, _AT_STEP, _RING_HEADER = 2, 3, 4, 5  # after the number of pieces and the index of the first one
+_BEGIN, _END, _OLDEST, _PIECE_HEADER = 0, 1, 2, 3
+_ACCURACY = 0.2  # tolerances: error of a piece
+_MIN_STEPS = 1.0  # steps: minimum length of a piece
+_PAUSE, _SHORTER = (
+    3.0,
+    0.25,
+)  # no new trial after a failed one for that many steps, unless steps become that much shorter
+_LONG_STEP = 2.0  # times for which a flow is known ahead: a step for which pieces save nothing
+
+
+def ring_size(n_crossings: int) -> int:
+    """Return the size of the pieces of a flow in the array of numbers.
+
+    Parameters
+    ----------
+    n_crossings : int
+        Length of its route.
+    """
+    smooth = _AT_CROSSING * n_crossings + _AT_SOURCE
+    steps = _STEPS_AT_CROSSING * n_crossings + _STEPS_AT_SOURCE
+    return _RING_HEADER + _RING * (_PIECE_HEADER + steps + _N_PLACES * smooth)
+
+
+def signals_size(n_crossings: int) -> int:
+    """Return the number of signals of a flow.
+
+    Parameters
+    ----------
+    n_crossings : int
+        Length of its route.
+    """
+    return (_AT_CROSSING + _STEPS_AT_CROSSING) * n_crossings + _AT_SOURCE + _STEPS_AT_SOURCE
+
+
+@compiled
+def _sizes(g: int, indices: Any) -> Any:
+    """Return (number of crossings of a flow, of its smooth signals, of its signals that change in steps)."""
+    n = indices[indices[CROSSINGS] + g + 1] - indices[indices[CROSSINGS] + g]
+    return n, _AT_CROSSING * n + _AT_SOURCE, _STEPS_AT_CROSSING * n + _STEPS_AT_SOURCE
+
+
+@compiled
+def _signals_of(g: int, numbers: Any, indices: Any) -> Any:
+    """Return a pointer to the present signals of a flow."""
+    of_crossings = (_AT_CROSSING + _STEPS_AT_CROSSING) * indices[indices[CROSSINGS] + g]
+    return shifted(numbers, indices[SIGNALS] + of_crossings + (_AT_SOURCE + _STEPS_AT_SOURCE) * g)
+
+
+@compiled
+def _ring_of(g: int, numbers: Any, indices: Any) -> Any:
+    """Return a pointer to the pieces of a flow."""
+    of_crossing = _RING * (_STEPS_AT_CROSSING + _N_PLACES * _AT_CROSSING)
+    of_flow = _RING_HEADER + _RING * (_PIECE_HEADER + _STEPS_AT_SOURCE + _N_PLACES * _AT_SOURCE)
+    return shifted(numbers, indices[PIECES] + of_crossing * indices[indices[CROSSINGS] + g] + of_flow * g)
+
+
+@compiled
+def _sends_at_present(g: int, p: int, numbers: Any, indices: Any) -> Any:
+    """Return whether the arrivals at a crossing are the present rate of a flow, which no piece can hold."""
+    first = indices[indices[CROSSINGS] + g]
+    return p == first and numbers[indices[FORWARD] + p] == 0.0
+
+
+@compiled
+def _write_signals(w: Any, y: Any, t: float, g: int, row: Any, numbers: Any, indices: Any) -> Any:
+    """Write the signals of a flow at t, without its present rate; return a status."""
+    first, last = indices[indices[CROSSINGS] + g], indices[indices[CROSSINGS] + g + 1] - 1
+    n, smooth, _ = _sizes(g, indices)
+    for p in range(first, last + 1):
+        status, rate, rtt, which, earlier = _arrival(w, y, t, g, p, numbers, indices)
+        if status != 0:
+            return status
+        if _sends_at_present(g, p, numbers, indices):
+            rate = 0.0
+        at_crossing = shifted(row, _AT_CROSSING * (p - first))
+        at_crossing[0], at_crossing[1], at_crossing[2] = rate, rtt, earlier
+        in_steps = shifted(row, smooth + _STEPS_AT_CROSSING * (p - first))
+        in_steps[0], in_steps[1] = which, 1.0 if rate > 0.0 else 0.0
+    status, _, rtt, which, R = _sent(w, y, t, g, first, _SOURCE, numbers, indices)
+    if status != 0:
+        return status
+    slope = 0.0
+    opened = t >= numbers[indices[OPENS] + g] and t < numbers[indices[STOPS] + g]
+    if opened and which >= 0 and numbers[indices[STEADY] + g] <= 0.0:
+        status, updated, x, step = _updated(w, y, t, g, R, rtt, numbers, indices)
+        if status != 0:
+            return status
+        if step < inf:
+            slope = (updated - x) / step * (rtt if indices[WINDOWS] != 0 else 1.0)
+    status, leaving = _arriving(w, y, t - numbers[indices[WIRE] + g], g, _RECEIVED, numbers, indices)
+    at_source = shifted(row, _AT_CROSSING * n)
+    at_source[0], at_source[1], at_source[2] = slope, leaving, rtt
+    row[smooth + _STEPS_AT_CROSSING * n] = which
+    return status
+
+
+@compiled
+def _limit(w: Any, g: int, i: int, n: int, largest: float, numbers: Any, indices: Any) -> Any:
+    """Return the maximum error of the integral of a smooth signal over a piece."""
+    kind = i - _AT_CROSSING * n
+    if kind == 0:
+        source_state = indices[SOURCE_STATE] + g
+        return w.absolute[source_state] + w.clock[RELATIVE] * abs(w.y[source_state])
+    if kind == 1:
+        return w.absolute[indices[DELIVERED] + g]
+    if kind < 0 and i % _AT_CROSSING != 1:  # arrivals
+        link = indices[indices[CROSSING_LINK] + indices[indices[CROSSINGS] + g] + i // _AT_CROSSING]
+        capacity = numbers[indices[CAPACITY] + _change(w.clock[NOW], link, numbers, indices)]
+        largest += capacity / indices[GROUPS]
+    return w.clock[RELATIVE] * numbers[indices[INTERVAL]] * largest
+
+
+@compiled
+def _interpolate(values: Any, stride: int, c: Any) -> Any:
+    """Write the coefficients of the quartic through the values at `_PLACES`; return (tail, largest value)."""
+    a, b, middle, d, e = values[0], values[stride], values[2 * stride], values[3 * stride], values[4 * stride]
+    inner, outer = 0.5 * (b + d) - middle, 0.5 * (a + e) - middle
+    odd = 0.5 * (e - a)
+    c[0], c[2], c[4] = middle, 4.0 * inner - outer, 2.0 * outer - 4.0 * inner
+    c[3] = 2.0 * odd - (d - b) / _PLACES[3]
+    c[1] = odd - c[3]
+    tail = max(0.2 * abs(c[3]) / 4.0, abs(c[4]) / 8.0)  # from the last two coefficients of Chebyshev polynomials
+    return tail, max(abs(a), abs(b), abs(middle), abs(d), abs(e))
+
+
+@compiled
+def _fit(w: Any, y: Any, g: int, begin: float, end: float, piece: Any, numbers: Any, indices: Any) -> Any:
+    """Write the piece of a flow between two times; return (whether the past gives it, error in units of its limit)."""
+    n, smooth, steps = _sizes(g, indices)
+    rounding = 4.0 * EPS * max(abs(end), w.clock[REACH])
+    inside, oldest, failed, now = w.count[INSIDE], w.clock[OLDEST], numbers[indices[FAILED]], w.at[0]
+    w.count[INSIDE], w.clock[OLDEST] = 0, inf
+    values = shifted(numbers, indices[VALUES])
+    status = 0
+    for k in range(_N_PLACES):
+        if status == 0 and w.count[INSIDE] == 0:
+            t = 0.5 * (begin + end + (end - begin) * _PLACES[k])
+            w.at[0] = min(max(t, begin + rounding), end - rounding)
+            status = _write_signals(w, y, w.at[0], g, shifted(values, k * (smooth + steps)), numbers, indices)
+    known = status == 0 and w.count[INSIDE] == 0
+    piece[_BEGIN], piece[_END], piece[_OLDEST] = begin, end, w.clock[OLDEST]
+    w.at[0], w.count[INSIDE], w.clock[OLDEST] = now, inside, min(oldest, w.clock[OLDEST])
+    if not known:
+        numbers[indices[FAILED]] = failed
+        return False, inf
+    worst = 0.0
+    for i in range(steps):
+        piece[_PIECE_HEADER + i] = values[smooth + i]
+        for k in range(1, _N_PLACES):
+            if values[k * (smooth + steps) + smooth + i] != values[smooth + i]:
+                worst = inf
+    for i in range(smooth):
+        c = shifted(piece, _PIECE_HEADER + steps + _N_PLACES * i)
+        tail, largest = _interpolate(shifted(values, i), smooth + steps, c)
+        if not tail <= 0.0:
+            ratio = tail * (end - begin) / (_ACCURACY * _limit(w, g, i, n, largest, numbers, indices))
+            if not ratio <= worst:
+                worst = ratio
+    return True, worst
+
+
+@compiled
+def _extend(w: Any, y: Any, t: float, g: int, begin: float, piece: Any, ring: Any, numbers: Any, indices: Any) -> Any:
+    """Write the piece of a flow that begins at a time before t; return whether it is accurate and long enough.
+
+    A piece shorter than a step of the integration costs more than it saves.
+    """
+    known_for, step = numbers[indices[KNOWN_FOR] + g], w.clock[STEP]
+    horizon = w.clock[NOW] + known_for
+    if t > horizon or step > _LONG_STEP * known_for or (t < ring[_UNTIL] and step > _SHORTER * ring[_AT_STEP]):
+        return False
+    shortest = _MIN_STEPS * step
+    end = min(begin + max(ring[_TRIAL], shortest), horizon)
+    max_growth = 5.0
+    while True:
+        known, error = _fit(w, y, g, begin, end, piece, numbers, indices)
+        if not known:  # a delay is shorter than the propagation delays and the interval
+            numbers[indices[KNOWN_FOR] + g] = 0.0
+            return False
+        length = end - begin
+        factor = 0.85 * max(error, 1e-5) ** -0.2 if error < inf else 0.0
+        if error <= 1.0:
+            following = length * min(factor, max_growth)
+            ring[_TRIAL] = following if end < horizon else max(following, ring[_TRIAL])
+            return True
+        max_growth = 1.0
+        end = begin + length * max(factor, 0.1)
+        if end - begin < shortest:
+            ring[_TRIAL], ring[_UNTIL], ring[_AT_STEP] = shortest, begin + _PAUSE * step, step
+            return False
+
+
+@compiled
+def _known(w: Any, y: Any, t: float, g: int, numbers: Any, indices: Any) -> Any:
+    """Write the signals of a flow at t from its pieces, which are made as needed; return whether they are known."""
+    if numbers[indices[KNOWN_FOR] + g] <= 0.0:
+        return False
+    _, smooth, steps = _sizes(g, indices)
+    size = _PIECE_HEADER + steps + _N_PLACES * smooth
+    ring = _ring_of(g, numbers, indices)
+    n, head, now = int(ring[0]), int(ring[1]), w.clock[NOW]
+    while n > 0 and ring[_RING_HEADER + head * size + _END] <= now:
+        head = (head + 1) % _RING
+        n -= 1
+    ring[0], ring[1] = n, head
+    i, begin = 0, now
+    piece = shifted(ring, _RING_HEADER + head * size)
+    while i < _RING:
+        if i == n:
+            if not _extend(w, y, t, g, begin, piece, ring, numbers, indices):
+                return False
+            n += 1
+            ring[0] = n
+        if t <= piece[_END]:
+            break
+        begin = piece[_END]
+        i += 1
+        piece = shifted(ring, _RING_HEADER + ((head + i) % _RING) * size)
+    if i == _RING or t < piece[_BEGIN]:
+        return False
+    w.clock[OLDEST] = min(w.clock[OLDEST], piece[_OLDEST])
+    u = 2.0 * (t - piece[_BEGIN]) / (piece[_END] - piece[_BEGIN]) - 1.0
+    signals = _signals_of(g, numbers, indices)
+    for i in range(smooth):
+        c = shifted(piece, _PIECE_HEADER + steps + _N_PLACES * i)
+        signals[i] = c[0] + u * (c[1] + u * (c[2] + u * (c[3] + u * c[4])))
+    for i in range(steps):
+        signals[smooth + i] = piece[_PIECE_HEADER + i]
+    return True
+
+
+@compiled
+def _present_rate(y: Any, t: float, g: int, rtt: float, numbers: Any, indices: Any) -> Any:
+    """Return the present rate of a flow."""
+    if not (t >= numbers[indices[OPENS] + g] and t < numbers[indices[STOPS] + g]):
+        return 0.0
+    if numbers[indices[STEADY] + g] > 0.0:
+        return numbers[indices[STEADY] + g]
+    rate = y[indices[SOURCE_STATE] + g]
+    return max(numbers[indices[FLOOR] + g] / rtt, rate / rtt if indices[WINDOWS] != 0 else rate)
+
+
+@compiled
+def _known_arrival(y: Any, t: float, g: int, p: int, numbers: Any, indices: Any) -> Any:
+    """Return (status, rate, RTT, bottleneck, earlier arrivals) like `_arrival`, from the signals of a flow."""
+    signals, k = _signals_of(g, numbers, indices), p - indices[indices[CROSSINGS] + g]
+    _, smooth, _ = _sizes(g, indices)
+    rate, rtt, earlier = signals[_AT_CROSSING * k], signals[_AT_CROSSING * k + 1], signals[_AT_CROSSING * k + 2]
+    which, arrives = signals[smooth + _STEPS_AT_CROSSING * k], signals[smooth + _STEPS_AT_CROSSING * k + 1]
+    if _sends_at_present(g, p, numbers, indices):
+        rate = _present_rate(y, t, g, rtt, numbers, indices) * numbers[indices[REACHES] + p]
+    elif arrives == 0.0:
+        rate = 0.0
+    return 0, rate, rtt, int(which), earlier
+
+
+@compiled
+def _known_source(y: Any, t: float, g: int, out: Any, numbers: Any, indices: Any) -> Any:
+    """Write the derivative of the rate of a flow; return (rate, RTT, bottleneck, deliveries), from its signals."""
+    n, smooth, _ = _sizes(g, indices)
+    signals = _signals_of(g, numbers, indices)
+    source = shifted(signals, _AT_CROSSING * n)
+    out[indices[SOURCE_STATE] + g] = source[0]
+    rate = _present_rate(y, t, g, source[2], numbers, indices)
+    return rate, source[2], int(signals[smooth + _STEPS_AT_CROSSING * n]), source[1]
 
 
 @compiled
@@ -623,15 +958,17 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
     responsive = indices[RESPONSIVE]
     for g in range(groups):
         members = numbers[indices[MEMBERS] + g]
+        known = indices[AHEAD] != 0 and _known(w, y, t, g, numbers, indices)
+        numbers[indices[KNOWN] + g] = 1.0 if known else 0.0
         for p in range(indices[crossings + g], indices[crossings + g + 1]):
             link = indices[indices[CROSSING_LINK] + p]
             reaches = numbers[indices[REACHES] + p]
-            sigma, part = _back_to_sender(w, y, t, g, p, _ARRIVING, numbers, indices)
-            status, rate, rtt, which, _ = _sent(w, y, sigma, g, p, _ARRIVING, numbers, indices)
+            if known:
+                status, rate, rtt, which, earlier = _known_arrival(y, t, g, p, numbers, indices)
+            else:
+                status, rate, rtt, which, earlier = _arrival(w, y, t, g, p, numbers, indices)
             if status != 0:
                 return status
-            part *= reaches
-            rate *= part
             numbers[share + p] = rate
             numbers[arrival + link] += members * rate
             if numbers[indices[STEADY] + g] > 0.0:
@@ -651,12 +988,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                 numbers[responsive + link] += carries
                 if indices[LONGEST] == 0:
                     numbers[weighted + link] += carries * rtt
-            if indices[LAGGED_ARRIVALS] != 0:
-                sigma, part = _back_to_sender(w, y, t - T, g, p, _EARLIER, numbers, indices)
-                status, earlier, _, _, _ = _sent(w, y, sigma, g, p, _EARLIER, numbers, indices)
-                if status != 0:
-                    return status
-                numbers[before + link] += members * earlier * part * reaches
+            numbers[before + link] += earlier
 
     # queues, measurements of routers, and their states
     record = indices[RECORD]
@@ -696,21 +1028,22 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
     # sources and receivers
     for g in range(groups):
         first, last = indices[crossings + g], indices[crossings + g + 1] - 1
-        status, rate, rtt, which, R = _sent(w, y, t, g, first, _SOURCE, numbers, indices)
-        if status != 0:
-            return status
         opened = t >= numbers[indices[OPENS] + g] and t < numbers[indices[STOPS] + g]
+        if numbers[indices[KNOWN] + g] != 0.0:
+            rate, rtt, which, leaving = _known_source(y, t, g, out, numbers, indices)
+        else:
+            status, rate, rtt, which, R = _sent(w, y, t, g, first, _SOURCE, numbers, indices)
+            if status == 0 and indices[MEMORY] != 0:
+                status = _update(w, y, t, g, opened and which >= 0, R, rtt, out, numbers, indices)
+            if status != 0:
+                return status
+            status, leaving = _arriving(w, y, t - numbers[indices[WIRE] + g], g, _RECEIVED, numbers, indices)
+            if status != 0:
+                return status
         numbers[indices[ROUND_TRIP] + g] = rtt
         has_bottleneck = opened and which >= 0 and how != SUM
         numbers[indices[BOTTLENECK] + g] = indices[indices[CROSSING_LINK] + which] if has_bottleneck else -1
         out[sent + g] = rate
-        if indices[MEMORY] != 0:
-            status = _update(w, y, t, g, opened and which >= 0, R, rtt, out, numbers, indices)
-            if status != 0:
-                return status
-        status, leaving = _arriving(w, y, t - numbers[indices[WIRE] + g], g, _RECEIVED, numbers, indices)
-        if status != 0:
-            return status
         survives = numbers[indices[SURVIVES] + g]
         out[delivered + g] = leaving * survives
         out[lost + g] = leaving * (1.0 - survives)

@@ -204,6 +204,8 @@ def equilibrium_of_windows(
             low, high = 0.0, 1e9
             for _ in range(200):
                 u[link] = middle = 0.5 * (low + high)
+                if not low < middle < high:
+                    break
                 load = float(rates(u) @ crosses[:, link])
                 low, high = (middle, high) if load > min(middle, 1.0) * C[link] else (low, middle)
         if np.abs(u - before).max() <= 1e-12 * u.max():

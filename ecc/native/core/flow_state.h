@@ -83,6 +83,8 @@ typedef struct {
     int64_t pipe_credit; /* SACK: sacked(snd_una, high_rxt) */
     int64_t receiver_window;
     double rttvar;
+    ecc_ps_t min_rto; /* this and the next as in the configuration, whose lines packets do not touch otherwise */
+    ecc_ps_t rto_granularity;
     ecc_ranges_t sacked;                 /* empty for type 3, whose segments know it */
     ecc_ranges_t held;                   /* ranges at the receiver beyond its rcv_nxt, which is the flow's `received` */
     int64_t recent[ECC_MAX_SACK_BLOCKS]; /* a sequence number in each range that an ACK reports, newest first */
@@ -242,6 +244,17 @@ typedef struct {
     uint32_t n;           /* packets since the offset was drawn */
 } ecc_phase_t;
 
+/*
+ * Kinds of flows for which functions are compiled, without tests for features that such flows do not have (kind_of in
+ * flow.c).
+ */
+enum ecc_flow_kind {
+    ECC_ANY,
+    ECC_PLAIN, /* no transport */
+    ECC_BASIC, /* a transport of type 1 or 2 */
+    ECC_RACK   /* a transport of type 3 */
+};
+
 /* Four cache lines; a packet touches the first three. */
 typedef struct {
     _Alignas(ECC_CACHE_LINE) ecc_fifo_t acks;
@@ -254,7 +267,7 @@ typedef struct {
     uint32_t last_counted; /* last packet among `acks` that is counted as received, or ECC_NO_PACKET */
     bool active : 1;
     bool changed : 1;            /* rate or window have changed since the last TRY-SEND */
-    bool is_plain : 1;           /* it needs no code beyond that of most flows (is_plain in flow.c) */
+    uint8_t kind : 2;            /* enum ecc_flow_kind */
     bool timeout_pending : 1;    /* there is a TIMEOUT */
     bool immediate_ack : 1;      /* the receiver needs no event: S-33 */
     bool reliable : 1;           /* it has a transport, see transport.h */
@@ -270,7 +283,8 @@ typedef struct {
     uint8_t limited_by : 2;      /* enum ecc_send_limit, of the last TRY-SEND (S-176) */
     bool jitters : 1;            /* its phase is drawn, see phase.h */
     bool paces : 1;              /* its window is paced (S-222) */
-    bool is_basic : 1;           /* it has a transport and no other special feature (is_basic in flow.c) */
+    bool has_receive : 1;        /* it has on_receive */
+    bool reduces_as_linux : 1;   /* a retransmission that is lost again: ECC_LOST_LINUX (S-163) */
     uint8_t n_zero_waits;        /* TIMERs in a row that on_timer wanted in less than 1 ps */
 
     _Alignas(ECC_CACHE_LINE) double rate;

@@ -85,7 +85,7 @@ ecc_acks_respond(ecc_engine_t *self, uint32_t index, const ecc_ack_effect_t *eff
     if (effect->begins_recovery && flow->active) {
         ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->spec->on_loss, ECC_LOSS_GAP);
     }
-    if (flow->uses_prr && ecc_transport_reduces(self, index)) {
+    if (ecc_transport_reduces(self, index)) {
         ecc_transport_update_prr(self, index, effect);
     }
     return ret;
@@ -115,8 +115,9 @@ acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *pac
         ecc_timer_await_probe(self, index);
         ecc_timer_await(self, index);
     }
-    return effect->begins_recovery || effect->is_persistent || flow->uses_prr ? ecc_acks_respond(self, index, effect)
-                                                                              : 0;
+    return effect->begins_recovery || effect->is_persistent || ecc_transport_reduces(self, index)
+        ? ecc_acks_respond(self, index, effect)
+        : 0;
 }
 
 /* S-166: begins a reduction if the hook has reduced the window, from `before`, at an ACK that reports marks. */
@@ -227,7 +228,7 @@ ecc_acks_receive(ecc_engine_t *self, uint32_t index)
     if (!is_trimmed) {
         count_received(self, flow, id, packet->size);
     }
-    if (flow->is_plain) {
+    if (flow->kind == ECC_PLAIN) {
         return receive_plain(self, index, id);
     }
     if (!is_trimmed && !flow->has_quic) {

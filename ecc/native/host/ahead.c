@@ -81,7 +81,7 @@ fetch_flow(const ecc_engine_t *self, uint32_t index)
 FETCHES void
 fetch_behind_flow(const ecc_flow_state_t *flow)
 {
-    if (flow->reliable) {
+    if (flow->reliable && flow->kind == ECC_ANY) {
         fetch(flow->spec, sizeof(ecc_flow_t));
     }
 }

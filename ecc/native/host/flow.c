@@ -20,26 +20,25 @@
 #include "host/receiver.h"
 #include "host/transport.h"
 
-/*
- * Whether a flow needs no code beyond that of most flows: functions for plain flows skip tests that cost every packet.
- */
-static bool
-is_plain(const ecc_engine_t *self, uint32_t index)
+/* The kind of a flow. A flow with a feature that few flows have is of the general kind. */
+static enum ecc_flow_kind
+kind_of(const ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
+    bool is_special = flow->has_quic || flow->paces || flow->has_writes || flow->has_alarms || flow->sprays
+        || flow->draws_sizes || flow->has_header_bytes || flow->needs_receiver || flow->can_be_marked;
 
-    return index < self->n_flows && flow->size < 0 && !flow->reliable && !flow->has_writes && !flow->has_alarms
-        && !flow->sprays && !flow->draws_sizes && !flow->wants_random && !flow->has_header_bytes
-        && !flow->needs_receiver && !flow->can_be_marked && !flow->has_restart;
-}
-
-/* Whether a reliable flow needs no code beyond that of its transport, of type 1 or 2. */
-static bool
-is_basic(const ecc_flow_state_t *flow)
-{
-    return flow->reliable && !flow->has_rack && !flow->has_quic && !flow->uses_prr && !flow->paces && !flow->jitters
-        && !flow->has_writes && !flow->has_alarms && !flow->sprays && !flow->draws_sizes && !flow->has_header_bytes
-        && !flow->needs_receiver && !flow->can_be_marked;
+    if (is_special) {
+        return ECC_ANY;
+    }
+    if (!flow->reliable) {
+        bool is_endless = index < self->n_flows && flow->size < 0;
+        return is_endless && !flow->wants_random && !flow->has_restart ? ECC_PLAIN : ECC_ANY;
+    }
+    if (flow->jitters || (flow->uses_prr && !flow->has_rack)) {
+        return ECC_ANY;
+    }
+    return flow->has_rack ? ECC_RACK : ECC_BASIC;
 }
 
 void
@@ -75,6 +74,8 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     flow->uses_sack = spec->transport >= ECC_TRANSPORT_SACK;
     flow->has_writes = spec->write_size > 0 || spec->n_writes > 0;
     flow->has_restart = spec->on_restart != NULL;
+    flow->has_receive = spec->on_receive != NULL;
+    flow->reduces_as_linux = spec->lost_retransmission == ECC_LOST_LINUX;
     flow->jitters = spec->phase_jitter != 0;
     flow->draws_sizes = spec->packet_size_max > spec->packet_size;
     flow->random_sizes = ecc_random_stream(self->seed, ECC_RANDOM_OF_SIZES + (uint64_t) number);
@@ -83,7 +84,6 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     flow->wants_random = spec->wants_random != 0;
     flow->has_header_bytes = spec->header_bytes > 0;
     flow->header_offset = (uint16_t) spec->header_offset;
-    flow->is_plain = is_plain(self, index);
     flow->finish = -1;
     flow->random = ecc_random_stream(self->seed, ECC_RANDOM_OF_FLOWS + (uint64_t) number);
     if (flow->needs_receiver) {
@@ -112,7 +112,7 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
             self->prrs[index] = (ecc_prr_t) { 0 };
         }
     }
-    flow->is_basic = is_basic(flow);
+    flow->kind = (uint8_t) kind_of(self, index) & 3u;
     if (flow->has_alarms) {
         ecc_alarms_init(self, index);
     }

@@ -17,18 +17,23 @@
 static ECC_HOT void
 fill_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind)
 {
+    const ecc_flow_state_t *flow = &self->flows[index];
     const ecc_transport_t *transport = &self->transports[index];
     ecc_flow_env_t *env = &self->flow_env;
 
     env->in_flight = hook_number != ECC_FLOW_ON_LOSS
         ? ecc_transport_in_flight(self, index)
         : (kind == ECC_LOSS_GAP ? transport->flight_end : transport->snd_nxt) - transport->snd_una;
-    if (self->flows[index].has_quic) {
+    if (flow->has_quic) {
         env->in_flight = self->quics[index].in_flight;
     }
+    env->transport = flow->has_quic ? ECC_TRANSPORT_QUIC
+        : flow->has_rack            ? ECC_TRANSPORT_RACK
+        : flow->uses_sack           ? ECC_TRANSPORT_SACK
+                                    : ECC_TRANSPORT_CUMULATIVE;
     env->recovering = transport->recovering;
     env->recovered = hook_number == ECC_FLOW_ON_ACK && transport->recovered;
-    env->undone = hook_number == ECC_FLOW_ON_ACK && self->flows[index].has_rack && self->racks[index].undone;
+    env->undone = hook_number == ECC_FLOW_ON_ACK && flow->has_rack && self->racks[index].undone;
 }
 
 /* S-102: fills env, except for the random number. */
@@ -73,7 +78,7 @@ fill_env(ecc_engine_t *self, int hook_number, ecc_hook_packet_t packet, bool pla
     env->limited_by = flow->limited_by;
     env->idle = plain ? 0.0 : self->idle;
     env->rto = plain ? 0.0 : self->rto;
-    env->transport = plain ? 0 : flow->spec->transport;
+    env->transport = ECC_TRANSPORT_NONE;
     if (!plain && flow->reliable) {
         fill_transport(self, index, hook_number, packet.kind);
     }
@@ -302,20 +307,20 @@ ecc_flow_hooks_report(ecc_engine_t *self, uint32_t index)
 int
 ecc_flow_hooks_receive(ecc_engine_t *self, const ecc_packet_t *packet)
 {
-    const ecc_flow_t *spec = self->flows[packet->flow].spec;
-    ecc_hook_t hook = spec->on_receive;
+    const ecc_flow_state_t *flow = &self->flows[packet->flow];
     int ret;
 
-    if (hook == NULL) {
+    if (!flow->has_receive) {
         self->flow_env.control_size = 0;
         return 0;
     }
-    if (self->flows[packet->flow].can_be_marked && self->receivers[packet->flow].was_marked) {
+    if (flow->can_be_marked && self->receivers[packet->flow].was_marked) {
         self->marked = packet->size;
     }
-    ret = call(self, ECC_FLOW_ON_RECEIVE, hook, seen(packet, 0), false);
+    ret = call(self, ECC_FLOW_ON_RECEIVE, flow->spec->on_receive, seen(packet, 0), false);
     self->marked = 0;
-    return ret == 0 && spec->on_report != NULL ? adopt_report_timer(self, packet->flow, ECC_FLOW_ON_RECEIVE) : ret;
+    return ret == 0 && flow->spec->on_report != NULL ? adopt_report_timer(self, packet->flow, ECC_FLOW_ON_RECEIVE)
+                                                     : ret;
 }
 
 int

@@ -3,7 +3,7 @@
 
 /*
  * The segment that a flow sends next, and the time from which on it exists (S-52, S-77, S-162). Code that each packet
- * runs is compiled for kinds of flows: functions for plain and basic flows skip the tests for features.
+ * runs is compiled for kinds of flows.
  *
  * Not here: whether window and rate allow it (sender.c).
  */
@@ -12,9 +12,6 @@
 #include "host/quic.h"
 #include "host/rack.h"
 #include "host/transport.h"
-
-/* Kinds of flows for which functions are compiled (is_plain and is_basic in flow.c). */
-enum ecc_flow_kind { ECC_ANY, ECC_PLAIN, ECC_BASIC };
 
 /* S-52, S-77: the next segment, if `written` bytes are written; of size 0 without one. */
 static inline ecc_segment_t
@@ -67,6 +64,9 @@ ecc_next_segment(const ecc_engine_t *self, uint32_t index, ecc_ps_t *due, enum e
     }
     if (kind == ECC_BASIC) {
         return ecc_transport_next(&self->transports[index], flow, flow->size < 0 ? ECC_NO_END : flow->size);
+    }
+    if (kind == ECC_RACK) {
+        return ecc_rack_next(self, index, flow->size < 0 ? ECC_NO_END : flow->size);
     }
     segment = ecc_next_segment_of(self, index, ecc_state_written(self, flow, self->now));
     if (segment.size <= 0 && flow->has_writes) {

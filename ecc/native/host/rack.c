@@ -56,7 +56,7 @@ transmit(ecc_engine_t *self, ecc_rack_t *rack, uint32_t number)
 }
 
 ecc_segment_t
-ecc_rack_next(const ecc_engine_t *self, uint32_t index, int64_t written)
+ecc_rack_next_special(const ecc_engine_t *self, uint32_t index, int64_t written)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
     const ecc_transport_t *transport = &self->transports[index];
@@ -69,13 +69,11 @@ ecc_rack_next(const ecc_engine_t *self, uint32_t index, int64_t written)
             ecc_segment_t) { lost->begin, lost->size, transport->retransmit_first ? ECC_RULE_FIRST : ECC_RULE_LOST };
     }
     segment = ecc_transport_new(transport, flow, written);
-    if (rack->wants_probe) {
-        if (segment.size > 0) {
-            segment.rule = ECC_RULE_NEW_PROBE;
-        } else if (rack->count > 0) {
-            const ecc_sent_t *last = ecc_segments_in_place(rack, rack->count - 1);
-            segment = (ecc_segment_t) { last->begin, last->size, ECC_RULE_PROBE };
-        }
+    if (segment.size > 0) {
+        segment.rule = ECC_RULE_NEW_PROBE;
+    } else if (rack->count > 0) {
+        const ecc_sent_t *last = ecc_segments_in_place(rack, rack->count - 1);
+        segment = (ecc_segment_t) { last->begin, last->size, ECC_RULE_PROBE };
     }
     return segment;
 }
@@ -222,8 +220,7 @@ ecc_rack_find_losses(ecc_engine_t *self, uint32_t index)
     rack->awaits = rack->earlier == ECC_NO_SEGMENT ? ECC_AWAITS_NOTHING : ECC_AWAITS_REORDERING;
     rack->wait_until
         = rack->earlier == ECC_NO_SEGMENT ? self->now : overdue_at(rack, ecc_segments_at(rack, rack->earlier));
-    if (!begins_response(
-            rack, transport, self->flows[index].spec->lost_retransmission == ECC_LOST_LINUX, found, is_repeated)) {
+    if (!begins_response(rack, transport, self->flows[index].reduces_as_linux, found, is_repeated)) {
         return false;
     }
     begin_response(rack, transport);

@@ -21,8 +21,20 @@ ecc_rack_is_repairing(const ecc_rack_t *self, const ecc_transport_t *transport)
 void ecc_rack_init(ecc_engine_t *self, uint32_t flow);
 void ecc_rack_free(ecc_rack_t *self, ecc_memory_t *memory);
 
+/* S-147: the next segment if one is lost, or if it is a probe. */
+ecc_segment_t ecc_rack_next_special(const ecc_engine_t *self, uint32_t flow, int64_t written);
+
 /* S-147: the next segment, and the record of one that was sent. */
-ecc_segment_t ecc_rack_next(const ecc_engine_t *self, uint32_t flow, int64_t written);
+static inline ecc_segment_t
+ecc_rack_next(const ecc_engine_t *self, uint32_t flow, int64_t written)
+{
+    const ecc_rack_t *rack = &self->racks[flow];
+
+    return rack->lost_bytes > 0 || rack->wants_probe
+        ? ecc_rack_next_special(self, flow, written)
+        : ecc_transport_new(&self->transports[flow], &self->flows[flow], written);
+}
+
 ECC_MUST_CHECK int ecc_rack_note_sent(ecc_engine_t *self, uint32_t flow, ecc_segment_t segment);
 
 /* S-150, S-163: finds the segments that are lost by now; returns whether a recovery or a further response begins. */

@@ -94,6 +94,19 @@ deliver_block(ecc_engine_t *self, const ecc_packet_t *packet, int64_t begin, int
     return 0;
 }
 
+static int
+deliver_blocks(ecc_engine_t *self, const ecc_packet_t *packet, const ecc_range_t *blocks, ecc_news_t *news)
+{
+    int64_t una = self->transports[packet->flow].snd_una;
+    int ret = 0;
+
+    for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS && ret == 0; k++) {
+        int64_t begin = blocks[k].begin > una ? blocks[k].begin : una;
+        ret = begin < blocks[k].end ? deliver_block(self, packet, begin, blocks[k].end, news) : 0;
+    }
+    return ret;
+}
+
 /* S-148: the first block may report a duplicate (RFC 2883): below the ACK, or in the second block. */
 static ecc_range_t
 duplicate_of(const ecc_ack_info_t *info, const ecc_range_t *blocks)
@@ -155,12 +168,11 @@ ecc_rack_acks_receive(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_ef
     ecc_transport_t *transport = &self->transports[packet->flow];
     ecc_rack_t *rack = &self->racks[packet->flow];
     const ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
-    const ecc_range_t *blocks = ecc_sacks_at(&self->sacks, info->sack)->blocks;
-    ecc_range_t duplicate = duplicate_of(info, blocks);
+    ecc_range_t duplicate = { 0, 0 };
     ecc_news_t news = { .order = -1, .fack = rack->fack };
     int64_t acked = info->front > transport->snd_una ? info->front - transport->snd_una : 0;
     bool was_repairing = ecc_rack_is_repairing(rack, transport);
-    bool is_of_probe = rack->probe_end >= 0 && rack->probe_is_copy && duplicate.end == rack->probe_end;
+    bool is_of_probe;
     bool has_repaired;
     int ret;
 
@@ -169,10 +181,12 @@ ecc_rack_acks_receive(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_ef
     rack->undone = false;
     rack->wants_probe = false;
     ret = acked > 0 ? deliver_below(self, packet, info->front, &news) : 0;
-    for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS && ret == 0; k++) {
-        int64_t begin = blocks[k].begin > transport->snd_una ? blocks[k].begin : transport->snd_una;
-        ret = begin < blocks[k].end ? deliver_block(self, packet, begin, blocks[k].end, &news) : 0;
+    if (ret == 0 && info->sack != ECC_NO_SACK) {
+        const ecc_range_t *blocks = ecc_sacks_at(&self->sacks, info->sack)->blocks;
+        duplicate = duplicate_of(info, blocks);
+        ret = deliver_blocks(self, packet, blocks, &news);
     }
+    is_of_probe = rack->probe_end >= 0 && rack->probe_is_copy && duplicate.end == rack->probe_end;
     if (ret != 0 || (rack->count > 0 && ecc_segments_in_place(rack, 0)->state == ECC_SENT_SACKED)) {
         return ret != 0 ? ret : ECC_ERR_BROKEN;
     }

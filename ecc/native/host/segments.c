@@ -264,17 +264,14 @@ ecc_segments_find(const ecc_rack_t *self, int64_t byte)
     return low;
 }
 
-static int
-make_room(ecc_rack_t *self, ecc_memory_t *memory)
+ECC_COLD int
+ecc_segments_grow(ecc_rack_t *self, ecc_memory_t *memory)
 {
     uint32_t room = self->room == 0 ? FIRST_ROOM : 2 * self->room;
     void *block = NULL;
     ecc_sent_t *items;
     int ret;
 
-    if (self->count < self->room) {
-        return 0;
-    }
     ret = self->room >= MAX_ROOM ? ECC_ERR_TOO_LARGE : ecc_memory_resize(memory, 0, size_of(room), &block);
     if (ret != 0) {
         return ret;
@@ -291,18 +288,6 @@ make_room(ecc_rack_t *self, ecc_memory_t *memory)
     self->items = items;
     self->lost = (uint32_t *) (void *) (items + room);
     self->room = room;
-    return 0;
-}
-
-int
-ecc_segments_append(ecc_rack_t *self, ecc_memory_t *memory, ecc_sent_t segment)
-{
-    int ret = make_room(self, memory);
-
-    if (ret != 0) {
-        return ret;
-    }
-    *ecc_segments_at(self, ecc_segments_number(self, self->count++)) = segment;
     return 0;
 }
 

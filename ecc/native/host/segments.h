@@ -75,8 +75,23 @@ ecc_segments_drop_first(ecc_rack_t *self)
     self->count--;
 }
 
+/* Doubles the room of the ring. */
+ECC_MUST_CHECK int ecc_segments_grow(ecc_rack_t *self, ecc_memory_t *memory);
+
 /* Puts a segment after all others of the stream. A reader appends all segments, then indexes them. */
-ECC_MUST_CHECK int ecc_segments_append(ecc_rack_t *self, ecc_memory_t *memory, ecc_sent_t segment);
+ECC_MUST_CHECK static inline int
+ecc_segments_append(ecc_rack_t *self, ecc_memory_t *memory, ecc_sent_t segment)
+{
+    if (self->count == self->room) {
+        int ret = ecc_segments_grow(self, memory);
+        if (ret != 0) {
+            return ret;
+        }
+    }
+    *ecc_segments_in_place(self, self->count++) = segment;
+    return 0;
+}
+
 ECC_MUST_CHECK int ecc_segments_index(ecc_rack_t *self);
 
 /* Whether list and heap agree with the states of segments, and have these lengths. */

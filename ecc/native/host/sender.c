@@ -23,10 +23,7 @@
 #include "host/flow_hooks.h"
 #include "host/next_segment.h"
 #include "host/pacer.h"
-#include "host/quic.h"
-#include "host/rack.h"
-#include "host/timer.h"
-#include "host/transport.h"
+#include "host/sent.h"
 
 /* in_flight, as TRY-SEND and hooks see it (S-38, S-76). */
 static ECC_HOT int64_t
@@ -36,6 +33,9 @@ in_flight(const ecc_engine_t *self, uint32_t index, enum ecc_flow_kind kind)
 
     if (kind == ECC_BASIC) {
         return ecc_transport_in_flight_by_ranges(self, index);
+    }
+    if (kind == ECC_RACK) {
+        return self->racks[index].in_flight;
     }
     return kind == ECC_ANY && flow->reliable ? ecc_transport_in_flight(self, index) : ecc_state_in_flight(flow);
 }
@@ -47,78 +47,11 @@ is_full(const ecc_engine_t *self, uint32_t index, int64_t size, enum ecc_flow_ki
     const ecc_flow_state_t *flow = &self->flows[index];
     int64_t bytes = in_flight(self, index, kind);
 
-    if (kind == ECC_ANY && flow->uses_prr && ecc_transport_reduces(self, index)) {
+    if ((kind == ECC_ANY || kind == ECC_RACK) && ecc_transport_reduces(self, index)) {
         return bytes > 0 && size > self->prrs[index].credit;
     }
     return (bytes > 0 || kind == ECC_PLAIN || (kind == ECC_ANY && !flow->reliable))
         && (double) (bytes + size) > flow->window;
-}
-
-/* S-79, S-80: the same as note_sent, of a basic flow. */
-static ECC_HOT void
-note_sent_basic(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
-{
-    ecc_transport_t *transport = &self->transports[index];
-    bool was_idle = transport->snd_una == transport->snd_nxt;
-
-    if (segment.rule == ECC_RULE_NEW) {
-        transport->snd_nxt = segment.begin + segment.size;
-    } else {
-        ecc_transport_note_sent(transport, segment);
-        self->flows[index].lost += segment.size;
-        self->flows[index].expected += segment.size;
-    }
-    if (was_idle
-        || (segment.rule != ECC_RULE_NEW && transport->uses_sack && transport->recovering
-            && segment.begin < transport->recovery_point)) {
-        ecc_timer_start(self, index);
-    }
-}
-
-/* S-79, S-80, S-147: account for a sent segment, and start timers. */
-static int
-note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
-{
-    ecc_flow_state_t *flow = &self->flows[index];
-    ecc_transport_t *transport = &self->transports[index];
-    bool was_idle = transport->snd_una == transport->snd_nxt;
-    int ret = 0;
-
-    if (flow->has_quic) {
-        ret = ecc_quic_note_sent(self, index, segment);
-    } else if (flow->has_rack) {
-        ret = ecc_rack_note_sent(self, index, segment);
-    } else {
-        ecc_transport_note_sent(transport, segment);
-    }
-    if (flow->uses_prr && ecc_transport_reduces(self, index)) {
-        self->prrs[index].out += segment.size;
-        self->prrs[index].credit -= segment.size;
-    }
-    if (!ecc_transport_is_new(segment)) {
-        flow->lost += segment.size;
-        flow->expected += segment.size;
-    }
-    if (flow->has_quic) {
-        flow->timer_start = self->now;
-        ecc_timer_await_packets(self, index);
-        return ret;
-    }
-    if (flow->has_rack) {
-        if (was_idle || (!ecc_transport_is_new(segment) && segment.begin == transport->snd_una)) {
-            ecc_timer_start(self, index);
-        }
-        if (ret == 0 && segment.rule == ECC_RULE_NEW) {
-            ecc_timer_await_probe(self, index);
-        }
-        return ret;
-    }
-    if (was_idle
-        || (transport->uses_sack && transport->recovering && segment.rule != ECC_RULE_NEW
-            && segment.begin < transport->recovery_point)) {
-        ecc_timer_start(self, index);
-    }
-    return ret;
 }
 
 /* Makes a packet of a segment, with a header of zeros, and counts it as in the network. */
@@ -189,9 +122,9 @@ account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, enum ecc_flow
         self->pacers[index].credit -= (double) segment.size;
     }
     if (kind == ECC_BASIC) {
-        note_sent_basic(self, index, segment);
-    } else if (kind == ECC_ANY && flow->reliable) {
-        ret = note_sent(self, index, segment);
+        ecc_sent_note_basic(self, index, segment);
+    } else if (kind == ECC_RACK || (kind == ECC_ANY && flow->reliable)) {
+        ret = ecc_sent_note(self, index, segment, kind);
     }
     if (kind == ECC_ANY && flow->draws_sizes) {
         bool opening = flow->srtt == 0.0 && flow->spec->opening_size > 0;
@@ -222,7 +155,13 @@ restart(ecc_engine_t *self, uint32_t index)
     return ret;
 }
 
-/* EMIT (S-54) without the access line, of a flow that is plain, or of any. */
+static ECC_HOT bool
+may_jitter(enum ecc_flow_kind kind)
+{
+    return kind == ECC_ANY || kind == ECC_PLAIN;
+}
+
+/* EMIT (S-54) without the access line. */
 static ECC_HOT int
 leave(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *id, enum ecc_flow_kind kind)
 {
@@ -241,7 +180,7 @@ leave(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *id, e
     }
     assert(segment.size > 0);
     note_pace(self, flow, segment.size, kind);
-    if (kind != ECC_BASIC && flow->jitters) {
+    if (may_jitter(kind) && flow->jitters) {
         ecc_phase_sent(self, index);
     }
     ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_SEND, flow->on_send, ecc_packets_at(&self->packets, *id),
@@ -259,7 +198,7 @@ leave(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *id, e
     return ret;
 }
 
-/* EMIT (S-54), of a flow that is plain, or of any. */
+/* EMIT (S-54). */
 static ECC_HOT int
 emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, enum ecc_flow_kind kind)
 {
@@ -312,13 +251,13 @@ fills_window(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 }
 
 /* S-176: the reason that no segment may leave. */
-static inline uint8_t
-limit(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
+static ECC_HOT uint8_t
+limit(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment, enum ecc_flow_kind kind)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
     if (flow->window > 0.0
-        && (segment.size > 0 || (double) (in_flight(self, index, ECC_ANY) + flow->packet_size) > flow->window)) {
+        && (segment.size > 0 || (double) (in_flight(self, index, kind) + flow->packet_size) > flow->window)) {
         return ECC_LIMIT_WINDOW;
     }
     return segment.size > 0 ? ECC_LIMIT_PACER : ECC_LIMIT_DATA;
@@ -337,7 +276,7 @@ try_send_of(ecc_engine_t *self, uint32_t index, bool released, enum ecc_flow_kin
         int ret;
         flow->changed = false;
         if (!may_leave(self, index, segment, kind)) {
-            flow->limited_by = limit(self, index, segment) & 3u;
+            flow->limited_by = limit(self, index, segment, kind) & 3u;
             ecc_calendar_cancel(&self->fast, send_node);
             return 0;
         }
@@ -349,7 +288,7 @@ try_send_of(ecc_engine_t *self, uint32_t index, bool released, enum ecc_flow_kin
                 return 0;
             }
         }
-        if (kind != ECC_BASIC && flow->jitters && (flow->rate > 0.0 || !released || written > self->now)
+        if (may_jitter(kind) && flow->jitters && (flow->rate > 0.0 || !released || written > self->now)
             && ecc_phase_is_drawn(self, index, segment.size)) {
             flow->limited_by = written > self->now ? ECC_LIMIT_DATA : ECC_LIMIT_PACER;
             ecc_calendar_move(&self->fast, send_node, ecc_phase_due(self, index, segment.size, written));
@@ -387,11 +326,16 @@ try_send(ecc_engine_t *self, uint32_t index, bool released)
     return try_send_of(self, index, released, ECC_ANY);
 }
 
-/* The same, of a basic flow. */
 static int
 try_send_basic(ecc_engine_t *self, uint32_t index)
 {
     return try_send_of(self, index, false, ECC_BASIC);
+}
+
+static int
+try_send_rack(ecc_engine_t *self, uint32_t index)
+{
+    return try_send_of(self, index, false, ECC_RACK);
 }
 
 int
@@ -399,8 +343,11 @@ ecc_sender_try_send(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
-    if (flow->is_basic) {
-        return flow->active ? try_send_basic(self, index) : 0;
+    if (flow->active && flow->kind == ECC_BASIC) {
+        return try_send_basic(self, index);
+    }
+    if (flow->active && flow->kind == ECC_RACK) {
+        return try_send_rack(self, index);
     }
     if (!flow->active
         || (!flow->changed && !flow->reliable && !flow->has_writes
@@ -455,6 +402,16 @@ send_plain(ecc_engine_t *self, uint32_t index)
     return try_send_plain(self, index, true);
 }
 
+/* SEND of a flow with a transport of type 3 and a rate. */
+static int
+send_rack(ecc_engine_t *self, uint32_t index)
+{
+    ecc_ps_t due;
+    int ret = emit(self, index, ecc_next_segment(self, index, &due, ECC_RACK), ECC_RACK);
+
+    return ret != 0 ? ret : try_send_rack(self, index);
+}
+
 int
 ecc_sender_send(ecc_engine_t *self, uint32_t index)
 {
@@ -464,8 +421,11 @@ ecc_sender_send(ecc_engine_t *self, uint32_t index)
     int ret;
 
     ecc_state_trace_flow(self, ECC_EVENT_SEND, index, flow->sent);
-    if (flow->is_plain) {
+    if (flow->kind == ECC_PLAIN) {
         return send_plain(self, index);
+    }
+    if (flow->kind == ECC_RACK) {
+        return send_rack(self, index);
     }
     segment = ecc_next_segment(self, index, &due, ECC_ANY);
     if (flow->has_writes && (due > self->now || !may_leave(self, index, segment, ECC_ANY))) { /* S-162: it has grown */

@@ -20,7 +20,6 @@ ecc_timer_wait(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
     bool is_measured = flow->srtt > 0.0;
-    ecc_ps_t least = flow->spec->min_rto;
     ecc_ps_t wait;
 
     if (flow->has_quic && is_measured) {
@@ -28,6 +27,7 @@ ecc_timer_wait(ecc_engine_t *self, uint32_t index)
     } else if (flow->reliable && is_measured) {
         wait = ecc_transport_rto(&self->transports[index], flow);
     } else {
+        ecc_ps_t least = flow->spec->min_rto;
         wait = ecc_clock_ps(3.0 * (is_measured ? flow->srtt : ecc_clock_seconds(ecc_flow_first_rtt(self, index))));
         if (flow->reliable && flow->spec->initial_rto > least) {
             least = flow->spec->initial_rto;
@@ -44,17 +44,42 @@ ecc_timer_wait(ecc_engine_t *self, uint32_t index)
     return wait < MAX_TIMEOUT ? wait : MAX_TIMEOUT;
 }
 
+/* A lower bound of ecc_timer_wait of a reliable flow, which often suffices to see that nothing changes, and takes no calculation. */
+static ecc_ps_t
+least_wait(const ecc_engine_t *self, uint32_t index)
+{
+    return self->flows[index].has_quic ? 0 : self->transports[index].min_rto;
+}
+
+/* Whether TIMEOUT is pending at a time, or before it. */
+static bool
+is_pending_by(const ecc_engine_t *self, uint32_t index, ecc_ps_t time)
+{
+    uint32_t node = self->base[ECC_EVENT_TIMEOUT] + index;
+
+    return ecc_calendar_pending(&self->slow, node) && self->slow.nodes[node].time <= time;
+}
+
+/* TIMEOUT is pending at a time, or before it, from now on. */
+static inline void
+expire_by(ecc_engine_t *self, uint32_t index, ecc_ps_t time)
+{
+    if (!is_pending_by(self, index, time)) {
+        self->flows[index].timeout_pending = true;
+        ecc_calendar_move(&self->slow, self->base[ECC_EVENT_TIMEOUT] + index, time);
+    }
+}
+
 /* S-87: restart the retransmission timer. */
 void
 ecc_timer_start(ecc_engine_t *self, uint32_t index)
 {
-    uint32_t node = self->base[ECC_EVENT_TIMEOUT] + index;
-    ecc_ps_t deadline = ecc_clock_add(self->now, ecc_timer_wait(self, index));
+    ecc_flow_state_t *flow = &self->flows[index];
 
-    self->flows[index].timer_start = self->now;
-    self->flows[index].timeout_pending = true;
-    if (!ecc_calendar_pending(&self->slow, node) || self->slow.nodes[node].time > deadline) {
-        ecc_calendar_move(&self->slow, node, deadline);
+    flow->timer_start = self->now;
+    flow->timeout_pending = true;
+    if (!is_pending_by(self, index, ecc_clock_add(self->now, least_wait(self, index)))) {
+        expire_by(self, index, ecc_clock_add(self->now, ecc_timer_wait(self, index)));
     }
 }
 
@@ -62,13 +87,8 @@ ecc_timer_start(ecc_engine_t *self, uint32_t index)
 void
 ecc_timer_await(ecc_engine_t *self, uint32_t index)
 {
-    uint32_t node = self->base[ECC_EVENT_TIMEOUT] + index;
-    ecc_ps_t time = self->racks[index].wait_until;
-
-    if (self->racks[index].awaits != ECC_AWAITS_NOTHING
-        && (!ecc_calendar_pending(&self->slow, node) || self->slow.nodes[node].time > time)) {
-        self->flows[index].timeout_pending = true;
-        ecc_calendar_move(&self->slow, node, time);
+    if (self->racks[index].awaits != ECC_AWAITS_NOTHING) {
+        expire_by(self, index, self->racks[index].wait_until);
     }
 }
 
@@ -76,9 +96,9 @@ ecc_timer_await(ecc_engine_t *self, uint32_t index)
 void
 ecc_timer_await_probe(ecc_engine_t *self, uint32_t index)
 {
+    const ecc_flow_state_t *flow = &self->flows[index];
     ecc_rack_t *rack = &self->racks[index];
     ecc_ps_t time;
-    ecc_ps_t latest;
 
     if (rack->awaits == ECC_AWAITS_REORDERING) {
         return;
@@ -86,10 +106,12 @@ ecc_timer_await_probe(ecc_engine_t *self, uint32_t index)
     rack->awaits = ecc_rack_may_probe(self, index) ? ECC_AWAITS_PROBE : ECC_AWAITS_NOTHING;
     if (rack->awaits == ECC_AWAITS_PROBE) {
         time = ecc_clock_add(self->now, ecc_rack_probe_timeout(self, index));
-        latest = ecc_clock_add(self->flows[index].timer_start, ecc_timer_wait(self, index));
-        time = time < latest ? time : latest;
+        if (time > ecc_clock_add(flow->timer_start, least_wait(self, index))) {
+            ecc_ps_t latest = ecc_clock_add(flow->timer_start, ecc_timer_wait(self, index));
+            time = time < latest ? time : latest;
+        }
         rack->wait_until = time > self->now ? time : self->now;
-        ecc_timer_await(self, index);
+        expire_by(self, index, rack->wait_until);
     }
 }
 
@@ -107,12 +129,10 @@ ecc_timer_deadline(ecc_engine_t *self, uint32_t index)
 void
 ecc_timer_await_packets(ecc_engine_t *self, uint32_t index)
 {
-    uint32_t node = self->base[ECC_EVENT_TIMEOUT] + index;
     ecc_ps_t deadline = ecc_timer_deadline(self, index);
 
-    if (deadline < ECC_NEVER && (!ecc_calendar_pending(&self->slow, node) || self->slow.nodes[node].time > deadline)) {
-        self->flows[index].timeout_pending = true;
-        ecc_calendar_move(&self->slow, node, deadline > self->now ? deadline : self->now);
+    if (deadline < ECC_NEVER) {
+        expire_by(self, index, deadline > self->now ? deadline : self->now);
     }
 }
 

@@ -187,3 +187,25 @@ def test_jumps_that_steps_do_not_end_on_keep_the_tolerance() -> None:
     for name in ("rate", "queue"):
         values, exact = (result.data[name].to_numpy() for result in (run, accurate))
         assert np.abs(values - exact).max() < 2e-5 * np.abs(exact).max()
+
+
+def of_flows_that_end(protocol: Protocol) -> ecc.Trajectory:
+    """Twelve RTTs over two links; some flows end at a time or with their size."""
+    links = [ecc.Link(capacity, delay="5 ms", buffer="200 kB") for capacity in ("100 Mb/s", "80 Mb/s")]
+    flows = [
+        *[ecc.Flow([0, 1], start=0.02 * k, access_delay=0.002 * k) for k in range(4)],
+        *[ecc.Flow([0], stop=0.5 + 0.1 * k, access_delay=0.003 * k) for k in range(4)],
+        *[ecc.Flow([1], size="300 kB", access_delay=0.004 * k + 0.001) for k in range(4)],
+    ]
+    return ecc.fluid.simulate(ecc.Scenario(ecc.Network(links, flows), protocol, duration=1.0))
+
+
+@pytest.mark.parametrize("update", ["interval", "rtt"])
+def test_signals_known_ahead_change_results_by_a_few_tolerances(monkeypatch: pytest.MonkeyPatch, update: str) -> None:
+    ahead = of_flows_that_end(ecc.models.PIQIRCP(update=update))
+    monkeypatch.setattr("ecc.fluid.network.continuous._known_ahead", lambda parts: False)
+    at_present = of_flows_that_end(ecc.models.PIQIRCP(update=update))
+    for name in ("rate", "queue"):
+        values, expected = (run.data[name].to_numpy() for run in (ahead, at_present))
+        assert 0.0 < np.abs(values - expected).max() < 3e-5 * np.abs(expected).max(), name
+    np.testing.assert_allclose(ahead.flows["finish"], at_present.flows["finish"], atol=1e-5)
