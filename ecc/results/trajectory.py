@@ -822,8 +822,8 @@ def _coordinates(time: NDArray[np.float64], variables: Iterable[Variable], class
     sizes: dict[str, int] = {}
     for over, values, _ in variables:
         sizes |= zip(over, values.shape, strict=True)
-    sizes = {name: size for name, size in sizes.items() if name in ("flow", "link")}
     of_classes = None if classes is None or "class" not in sizes else np.asarray(classes)
+    sizes = {name: size for name, size in sizes.items() if name in ("flow", "link")}
     if of_classes is None and len(time) + sum(sizes.values()) <= _MAX_KEPT_LABELS:
         return _kept_coordinates(time.tobytes(), tuple(sizes.items()))
     return _new_coordinates(time, sizes, of_classes)
