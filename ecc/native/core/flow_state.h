@@ -83,20 +83,19 @@ typedef struct {
     int64_t pipe_credit; /* SACK: sacked(snd_una, high_rxt) */
     int64_t receiver_window;
     double rttvar;
-    ecc_ps_t min_rto; /* this and the next as in the configuration, whose lines packets do not touch otherwise */
-    ecc_ps_t rto_granularity;
+    ecc_ps_t min_rto;                    /* as in the configuration, whose lines packets do not touch otherwise */
     ecc_ranges_t sacked;                 /* empty for type 3, whose segments know it */
     ecc_ranges_t held;                   /* ranges at the receiver beyond its rcv_nxt, which is the flow's `received` */
     int64_t recent[ECC_MAX_SACK_BLOCKS]; /* a sequence number in each range that an ACK reports, newest first */
     uint32_t recent_ranges[ECC_MAX_SACK_BLOCKS]; /* ranges of `held` that contain these numbers */
     uint8_t n_recent;
-    uint8_t n_dup_acks;   /* duplicate ACKs, up to dup_thresh */
-    uint8_t dup_thresh;   /* duplicate ACKs that prove a loss (DupThresh of RFC 6675) */
-    bool had_partial_ack; /* a partial ACK has arrived in this recovery */
-    bool uses_sack;
-    bool recovering;
-    bool recovered;
-    bool retransmit_first;
+    uint8_t n_dup_acks;       /* duplicate ACKs, up to dup_thresh */
+    uint8_t dup_thresh;       /* duplicate ACKs that prove a loss (DupThresh of RFC 6675) */
+    bool had_partial_ack : 1; /* a partial ACK has arrived in this recovery */
+    bool uses_sack : 1;
+    bool recovering : 1;
+    bool recovered : 1;
+    bool retransmit_first : 1;
 } ecc_transport_t;
 
 /* A segment that is not yet acknowledged (S-144). */

@@ -41,7 +41,6 @@ ecc_transport_init(ecc_engine_t *self, uint32_t index)
     *transport = (ecc_transport_t) { .uses_sack = self->flows[index].spec->transport >= ECC_TRANSPORT_SACK,
         .receiver_window = self->flows[index].spec->receiver_window,
         .min_rto = self->flows[index].spec->min_rto,
-        .rto_granularity = self->flows[index].spec->rto_granularity,
         .dup_thresh = (uint8_t) ecc_config_threshold(self->flows[index].spec, ECC_DUP_THRESH),
         .sacked = sacked,
         .held = held };
@@ -67,7 +66,7 @@ ecc_transport_measure(ecc_transport_t *self, const ecc_flow_state_t *flow, doubl
 ecc_ps_t
 ecc_transport_rto(const ecc_transport_t *self, const ecc_flow_state_t *flow)
 {
-    double margin = ecc_clock_seconds(self->rto_granularity);
+    double margin = ecc_clock_seconds(flow->spec->rto_granularity);
     double spread = 4.0 * self->rttvar;
 
     return max(self->min_rto, ecc_clock_ps(flow->srtt + (margin > spread ? margin : spread)));
