@@ -36,6 +36,7 @@ PAGES = [
 
 
 DEAR = (
+    "access_link",
     "basins",
     "bbr_cycle",
     "clusters",

@@ -126,6 +126,7 @@ class Silent(NADA):
         return {name: hook for name, hook in super().flow_hooks().items() if name != "on_start"}
 
 
+@pytest.mark.slow
 def test_a_controller_that_sends_nothing_is_refuted() -> None:
     (finding,) = ecc.conform.run(Silent(), ["rfc8867-two"]).findings
     assert finding.reason == "No frame of the first video is complete within 124 s."

@@ -103,6 +103,7 @@ def test_disagreements_on_three_bottlenecks_are_reported(name):
             assert phase.rate["fluid"] == pytest.approx(phase.equilibrium.rates, rel=2e-3)
 
 
+@pytest.mark.slow
 @every_protocol
 def test_disagreements_about_a_perturbation_are_reported(name):
     try:

@@ -106,6 +106,7 @@ def test_flows_over_cake_have_the_cycle_of_cobalt_at_their_share_of_the_shaper()
             codel_cycle(loop, two, "continuous")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rtt", "is_noted"), [(0.09, False), (0.11, True)])
 def test_an_interval_shorter_than_an_rtt_has_a_note(rtt, is_noted):
     cycle = codel_cycle(over_codel(NewReno()), ecc.Network.dumbbell("40 Mb/s", [rtt]), "continuous")
@@ -177,6 +178,7 @@ def test_other_loops_are_declined():
         codel_cycle(mixed, two, "continuous")
 
 
+@pytest.mark.slow
 def test_percentiles_need_a_share_and_a_queue():
     cycle = limit_cycle(over_codel(NewReno()), ecc.Network.dumbbell("40 Mb/s", [0.1]))
     assert cycle.queue_percentile(100) == cycle.orbit["queue"].max()

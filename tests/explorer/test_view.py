@@ -209,6 +209,7 @@ def test_the_map_has_the_present_values():
         panel("map", view, never, ["alpha", "alpha"])
 
 
+@pytest.mark.slow
 def test_maps_of_discipline_loops_are_exact_at_their_points(monkeypatch):
     monkeypatch.setattr(panels, "_GRID", 5)
     network = ecc.Network.dumbbell("100 Mb/s", rtts=["100 ms"] * 4, packet_size=1500)

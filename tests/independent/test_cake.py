@@ -75,6 +75,7 @@ def test_hosts_share_the_rate_and_so_do_the_flows_of_a_host():
     assert rates[8] == pytest.approx(6e6, rel=0.02) and len(hand.marked) > 100
 
 
+@pytest.mark.slow
 def test_triple_isolation_counts_the_busier_host_of_a_flow():
     """A sender with eight flows and a receiver with three: the third flow of the receiver has its own sender."""
     cake = CAKE(rate="18 Mb/s", sources=(0,) * 8 + (1,), destinations=(*range(1, 7), 9, 9, 9), tins="besteffort")
@@ -84,6 +85,7 @@ def test_triple_isolation_counts_the_busier_host_of_a_flow():
     assert rates[8] == pytest.approx(18e6 / 3 / (1 + 8 / 24), rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tins", "dscp", "expected"),
     [
@@ -102,6 +104,7 @@ def test_tins_have_the_thresholds_of_their_class(tins, dscp, expected):
     assert rates[1:] == pytest.approx(expected[1:], rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ecn", [True, False])
 def test_packets_are_marked_or_dropped_by_the_same_schedule(ecn):
     cake = CAKE(rate="10 Mb/s", tins="besteffort")
@@ -109,6 +112,7 @@ def test_packets_are_marked_or_dropped_by_the_same_schedule(ecn):
     assert len(hand.marked if ecn else hand.dropped) > 10 and not (hand.dropped if ecn else hand.marked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tins", ["besteffort", "diffserv3"])
 def test_in_ingress_mode_dropped_packets_count_as_sent(tins):
     """Departures and drops together keep the rate, or the failsafe lets two thirds of it leave."""

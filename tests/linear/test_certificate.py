@@ -211,6 +211,7 @@ def test_a_factor_common_to_two_laps_costs_few_pieces(gain, longest):
         assert number == count_right(system.characteristic_matrix, 0.0).number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_roots_close_to_the_boundary_do_not_change_counts(seed):
     """Several roots at each distance, also in pairs, of loops with a gain that is scaled close to a crossing."""

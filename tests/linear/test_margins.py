@@ -228,6 +228,7 @@ def test_margins_of_loops_in_a_chain_are_the_worst_of_each():
     assert two_loops(2.0, 0.3, 7.0).margins().stable is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gain", [0.1, 0.3, 0.54, 1.4])
 def test_margins_of_coupled_loops_are_of_one_factor_on_both(gain):
     """With the matrix gain [[1, -1], [1, 1]] loci are gain (1 +- j) e^-s/s: rotated by 45 degrees."""

@@ -209,6 +209,7 @@ def test_tuning_keeps_the_bound_between_the_ends_of_the_intervals():
     assert region.is_stable_in(tuned.kp, 1.01 * tuned.ki, (0.5, 1.0), (0.0, 0.5), max_sensitivity=1.6) is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_bound_for_all_plants_of_intervals_against_a_grid(seed):
     """The proof for the sector of all plants agrees with the largest sensitivity on a fine grid of plants."""
@@ -266,6 +267,7 @@ def test_bad_input():
         tune_pid(transfer_function([1.0], [1.0, -1.0], 0.5), 1.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("numerator", "denominator", "stable"),
     [

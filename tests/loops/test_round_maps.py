@@ -243,6 +243,7 @@ def credits(flows: int) -> Network:
     return ExpressPass.on(Network.dumbbell("10 Gb/s", ["40 us"] * flows, buffer="100 kB"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flows", [2, 3, 4, 10])
 def test_expresspass_has_the_exact_multipliers_of_its_cycle(flows):
     system = ecc.linearize(ExpressPass(), credits(flows), time="discrete")

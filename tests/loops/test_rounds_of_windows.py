@@ -270,6 +270,7 @@ def test_routers_with_a_memory_tend_to_the_continuous_model_at_first_order():
     assert gaps[0] / gaps[1] == pytest.approx(2.0, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "network", "options"),
     [

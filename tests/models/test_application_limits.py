@@ -167,6 +167,7 @@ def test_the_largest_flight_is_forgotten_at_a_reduction():
     assert flow.max_flight == 8.0 * S and env.window == pytest.approx(25.0 * S)
 
 
+@pytest.mark.slow
 def test_frames_keep_the_window_at_the_limit_of_the_largest_flight():
     """Thirty frames a second, half of the capacity."""
     frame = int(50e6 / 30.0 / 8.0)

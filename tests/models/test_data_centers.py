@@ -128,6 +128,7 @@ def test_equal_flows_share_a_link(case):
     check_conservation(run, DUMBBELL)
 
 
+@pytest.mark.slow
 @every_case
 @pytest.mark.parametrize("name", ["parking lot", "fat tree"])
 def test_each_flow_has_a_link_that_is_used(case, name):

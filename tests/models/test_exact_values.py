@@ -51,7 +51,25 @@ def models(protocol, name, value):
     return out
 
 
-DEAR = ("RCP", "PIQIRCP", "MKC", "XCP", "MaxNet", "DCQCN", "PatchedTIMELY", "HPCC", "PowerTCP", "ABC", "Vivace")
+DEAR = (
+    "RCP",
+    "PIQIRCP",
+    "MKC",
+    "XCP",
+    "MaxNet",
+    "DCQCN",
+    "PatchedTIMELY",
+    "HPCC",
+    "PowerTCP",
+    "ABC",
+    "Vivace",
+    "NADA",
+    "ThetaPowerTCP",
+    "FAST",
+    "EMKCAVQ",
+    "SPERC",
+    "Kelly",
+)
 """Protocols of many gains, or of costly equilibria, whose models take seconds together."""
 DEAREST = ("XCP", "MaxNet", "PatchedTIMELY")
 """Those of them whose models take half a minute and more."""

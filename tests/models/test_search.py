@@ -210,6 +210,7 @@ def test_the_threshold_is_met_by_equality():
         assert search.has_fallen_behind(flow, 0.26, env) == ends
 
 
+@pytest.mark.slow
 def test_the_window_is_kept_or_drained_to_the_volume_of_an_rtt():
     ends = {}
     for drain in (False, True):

@@ -210,6 +210,7 @@ def test_without_ignore_bits_rates_are_not_fair_after_six_times_n_rounds():
     assert all(set(one) != {10**9} for one in found.rates)
 
 
+@pytest.mark.slow
 def test_without_ignore_bits_differences_without_end_make_rates_jump():
     """Four equal links: flow 3 should have a third, and has a fifth in some of each ten rounds."""
     routes = [[2, 1, 3], [3], [3, 1, 0], [2, 0], [0, 3, 2, 1], [2, 0, 3], [2, 3, 1, 0], [1], [1]]

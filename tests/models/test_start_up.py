@@ -18,6 +18,7 @@ ALL = {**PARTS["search"], **PARTS["rfc7661"], **PARTS["resume"]}
 parts = pytest.mark.parametrize("options", [*PARTS.values(), ALL], ids=[*PARTS, "all"])
 
 
+@pytest.mark.slow
 @parts
 def test_a_checkpoint_keeps_their_state(options, tmp_path):
     net = ecc.Network.dumbbell("20 Mb/s", rtts=["50 ms"], buffer="60 kB", packet_size=1500)
@@ -30,6 +31,7 @@ def test_a_checkpoint_keeps_their_state(options, tmp_path):
     assert ecc.packet.resume(tmp_path / "run.ckpt").advance().trajectory().stats["digest"] == whole.stats["digest"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["sack", "rack", "quic"])
 def test_all_parts_at_once_have_the_same_events_in_the_twin(transport):
     net = ecc.Network.dumbbell("20 Mb/s", rtts=["50 ms"], buffer="60 kB", packet_size=1500)
@@ -72,6 +74,7 @@ def reduce(flow, header, p, env):
         windows.time_out(flow, window, env)
 
 
+@pytest.mark.slow
 def test_a_class_of_a_users_takes_all_parts():
     """Its application sends ten packets and four: the window ends at the draft's limit. The twin agrees."""
     path = ecc.Network([ecc.Link("100 Mb/s", "25 ms")], [ecc.Flow([0], size=14_000, writes=(10_000, "0.3 s"))])

@@ -147,6 +147,7 @@ class Counted(CUBIC):
         return {**hooks, "on_ack": on_ack}
 
 
+@pytest.mark.slow
 def test_where_packets_stay_in_order_losses_are_losses():
     """One recovery follows another while what the first sent again is on its way, and comes during the second."""
     link, routes = ecc.Link("50 Mb/s", "10 ms", buffer="1 MB"), ("5 ms", "0 ms")

@@ -182,6 +182,7 @@ def test_copa_opens_in_slow_start_after_an_idle_period():
     assert (env.window, flow.slow_start, flow.velocity) == (3.0 * S, 1, 1.0)
 
 
+@pytest.mark.slow
 def test_both_engines_agree_on_what_limits_a_flow():
     path = [ecc.Link("10 Mb/s", "10 ms", buffer_packets=20)]
     flows = [

@@ -88,6 +88,7 @@ def played(losses=(), slope=0.1, until=1.0, packet=1000, rtt=0.2, completed=None
     return flow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rtt", [0.2, 9.0, 20.0, 45.0, 130.0])
 def test_intervals_are_measured_over_any_round_trip_time(rtt):
     completed = {}

@@ -134,6 +134,7 @@ def test_the_command_line_prints_it(capsys):
     assert capsys.readouterr().out == dissector()
 
 
+@pytest.mark.slow
 @needs_tshark
 @every_protocol
 def test_every_field_has_its_name_and_its_value(tmp_path, script, protocol):

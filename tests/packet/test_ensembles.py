@@ -221,6 +221,7 @@ def test_a_store_keeps_members_and_a_later_call_runs_the_others(
     assert unstored.identical(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the run ended at")
 def test_a_store_has_no_members_that_fail_or_are_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, path = ecc.Scenario(NET, Breaks(), 1.0), tmp_path / "runs.sqlite"

@@ -206,6 +206,7 @@ def compare_in_turns(case: Case, parts: np.ndarray, share: float, compiled: Any)
     assert_same(whole, team, records, others)
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @FEW
 @given(cut=cuts(), share=st.floats(0.3, 1.0))

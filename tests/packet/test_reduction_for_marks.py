@@ -28,6 +28,7 @@ def test_a_host_that_reduces_over_an_rtt_does_not_fall_silent_at_a_mark():
     assert silences("marks") < 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", [NewReno, CUBIC, DCTCP])
 def test_the_twin_has_the_same_reductions(host):
     own = {} if host is DCTCP else {"ecn": True}

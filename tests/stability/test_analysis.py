@@ -83,6 +83,7 @@ def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, 
     assert "ecc." not in said.err.removeprefix("ecc: ")  # commands, no names of Python
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("host", "buffer", "stable"),
     [
@@ -112,6 +113,7 @@ def test_a_pair_without_linear_model_has_its_limit_cycle():
     assert text.splitlines()[-1].startswith("conclusion: the loop returns to its limit cycle")
 
 
+@pytest.mark.slow
 def test_a_refusal_names_a_queue_discipline_with_linear_models_as_a_scenario_has_it(capsys):
     assert main(["stability", "CUBIC", "--rtt", "100ms"]) == 2
     halves = re.search(r"in a scenario, (protocol = .*? \} \});", capsys.readouterr().err)[1]
@@ -128,6 +130,7 @@ def test_a_refusal_names_a_queue_discipline_with_linear_models_as_a_scenario_has
     assert "discipline" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_of_flows_that_do_not_move_as_one_no_describing_function_is_given():
     found = analyze(ecc.models.PEDN(), ecc.Network.dumbbell("100 Mb/s", ["100 ms", "50 ms"]))
     assert found.cycle is None and [cycle.time for cycle in found.cycles]

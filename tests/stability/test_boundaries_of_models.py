@@ -208,6 +208,7 @@ def agrees_with_runs(name, data, engine):
     assert (row["status_below"], row["status_above"]) == ("stable", "unstable")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONDITIONS)
 @settings(max_examples=1, phases=PHASES)
 @given(st.data())

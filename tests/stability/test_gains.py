@@ -54,6 +54,7 @@ def test_a_loss_that_never_comes():
     assert loss.value == inf and isnan(loss.frequency)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time", ["continuous", "discrete"])
 def test_parameter_is_searched_as_far_as_the_protocol_takes_it(time):
     """tau1 must be below 2; at tau1 = 1 the filter, and a state of the model with it, is gone."""

@@ -25,6 +25,7 @@ def corners(theorem, most=32):
     return np.vstack([np.zeros(n), np.ones(n), drawn])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", THEOREMS)
 def test_hypotheses_hold_all_over_the_space(name):
     """Also on its edges: RTTs that are all equal, of one interval, a hundred of them; gains at the end of a range."""

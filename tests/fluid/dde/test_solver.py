@@ -303,6 +303,7 @@ def test_a_derivative_that_is_not_finite_is_a_result(since):
     assert "the derivative is not finite at t = " in r.message and "y = [" in r.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit", [True, False])
 def test_a_history_that_changes_its_shape_is_reported(jit):
     def history(t):

@@ -203,6 +203,7 @@ def test_a_run_that_ends_early_keeps_the_same_samples_for_any_length_of_a_turn(k
         assert run.stats["steps"] == found[0].stats["steps"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "what", "why"),
     [

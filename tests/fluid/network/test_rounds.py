@@ -291,6 +291,7 @@ def test_random_losses_and_random_signals_are_drawn_from_the_seed():
     assert not np.array_equal(first.rate.values, other.rate.values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("updates", [1, 20])
 @pytest.mark.parametrize("signals", ["rate", "random"])
 @pytest.mark.parametrize("discipline", [RED(), PI2(), PIE(), StepMarking()], ids=str)

@@ -100,6 +100,7 @@ def test_who_cannot_be_marked_is_dropped():
     assert run.flows["lost"].to_numpy() == pytest.approx([0.0, 0.0, *(1000.0 * p * sent[2:])], rel=0.01, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_states_are_those_of_who_has_them():
     protocol = {"flows": {0: DCTCP(), 1: CUBIC(ecn=True), "default": NewReno()}, "links": PI2(mark=True)}
     names = ["env.window", "flow.alpha", "flow.K", "link.root"]
