@@ -28,6 +28,7 @@ def stale(names, rows=ROWS):
     return set(now) ^ {row for row in rows if row[0] in names}
 
 
+@pytest.mark.slow
 def test_verdicts_of_three_protocols_are_those_of_the_page():
     assert stale(["QIRCP", "JetMax", "FAST"]) == set()
 

@@ -65,6 +65,7 @@ def rates_of(departures, n, since):
     return 8.0 * np.array(sizes) / (last - since)
 
 
+@pytest.mark.slow
 def test_hosts_share_the_rate_and_so_do_the_flows_of_a_host():
     """Six flows of a host, two of another and one of a third: a third of 18 Mb/s for each."""
     hosts = (0, 0, 0, 0, 0, 0, 1, 1, 2)
@@ -165,6 +166,7 @@ def test_the_shaper_keeps_its_rate(framing, overhead, adjust):
     assert 8.0 * sizes[1:].sum() / (times[-1] - times[0]) == pytest.approx(7.3e6, rel=0.005)
 
 
+@pytest.mark.slow
 def test_overload_by_packets_that_do_not_respond_is_dropped_by_blue():
     """A flood of three times the rate fills its queue alone; a call next to it loses nothing and waits for a packet."""
     cake = CAKE(rate="10 Mb/s", tins="besteffort")

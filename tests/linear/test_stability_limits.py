@@ -775,6 +775,7 @@ def test_a_peak_of_a_coefficient_that_is_narrower_than_the_mesh_is_found_by_its_
     assert limit.stable_ranges[1][0] == pytest.approx(0.7 + width, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_limit_states_the_width_of_peaks_that_may_be_missed():
     """The coefficient -1 + 2 exp(-u^2), u = (k - 0.7)/0.005, is constant to rounding on both sides of its peak."""
 

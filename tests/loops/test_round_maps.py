@@ -225,6 +225,7 @@ def test_sperc_packets_are_exact_within_the_rounds_of_the_map(link):
     assert np.flatnonzero(off)[-1] * 1e-6 - 1e-3 < system.deadbeat_steps * system.dt
 
 
+@pytest.mark.slow
 def test_sperc_without_ignore_bits_may_never_repeat():
     routes = [[3, 0], [2, 1, 0], [0, 1, 3, 2], [1, 2, 0, 3], [3, 1, 2]]
     equal = Network([Link(4e9, "5 us")] * 4, [Flow(route) for route in routes])

@@ -169,6 +169,7 @@ def test_a_window_with_states_against_its_map(flows):
     assert system.certify().stable is system.is_stable
 
 
+@pytest.mark.slow
 def test_differences_of_equal_hpcc_flows_shrink_by_eta_over_u_per_round():
     """W_c <- W_c eta/U + W_AI once per RTT, and eta/U = 1 - W_AI/W."""
     protocol = HPCC(base_rtt=T, line_rate=C, w_ai=80)

@@ -129,6 +129,7 @@ def mark_two(link: Any, header: Any, p: Any, env: Any) -> None:
         env.mark = 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["c", "python"])
 def test_a_run_by_hand(engine: str) -> None:
     """8 Gb/s, packets of 1000 bytes that a link takes half a us for, 5 us there and 5 us back; times in us below."""

@@ -175,6 +175,7 @@ def test_it_loses_less_than_slow_start(cls):
     assert runs["hystart++"].flows["delivered"][0] > 0.9 * runs["standard"].flows["delivered"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow_start", ["hystart", "hystart++"])
 def test_the_engines_agree_on_a_class_of_a_users(slow_start):
     network = ecc.Network.dumbbell("10 Mb/s", [0.05], packet_size=1500, buffer=60_000)

@@ -107,6 +107,7 @@ def test_one_changed_line_of_dctcp_changes_packets_of_both_engines():
     assert digest(Halving(), "c") == digest(Halving(), "python") != digest(DCTCP(), "c")
 
 
+@pytest.mark.slow
 def test_one_changed_line_of_dctcp_halves_the_window_at_each_mark():
     path = ecc.Network.dumbbell("20 Mb/s", rtts=["50 ms"], packet_size=1250)
     run = {

@@ -175,6 +175,7 @@ def test_an_outage_is_survived(protocol):
     assert goodput[-5:].mean() == pytest.approx(goodput[5:10].mean(), rel=0.02)
 
 
+@pytest.mark.slow
 @every_window_protocol
 def test_windows_survive_an_outage(protocol):
     """What is lost is sent again, none of it twice, and windows fill the link once more."""
@@ -216,6 +217,7 @@ SPENT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.claim
 @every_protocol
 def test_ops_additions_and_multiplications_of_a_packet(protocol):

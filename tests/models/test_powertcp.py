@@ -204,6 +204,7 @@ def test_theta_without_a_least_current_swings():
     assert float(late["queue"].max()) > 30.0 * point.queue[0] / 8.0
 
 
+@pytest.mark.slow
 def test_packets_on_a_parking_lot_load_its_links():
     lot = Network.parking_lot(["100 Gb/s", "80 Gb/s"], delay="1 us")
     protocol = PowerTCP(base_rtt=T, beta=5000)

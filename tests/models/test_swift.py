@@ -144,6 +144,7 @@ def test_an_equilibrium_that_is_not_one_is_refused():
     assert late.rates[0] == pytest.approx(0.01 * 8000 / 0.1, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flows", [1, 4, 16])
 def test_packets_and_fluid_come_to_the_equilibrium(flows):
     """But for the packets that all windows gain in the RTT before they see the target, in the fluid all at once."""

@@ -20,6 +20,7 @@ def check(theirs: Outcome, ours: Outcome) -> None:
     assert ours.is_stable == theirs.is_stable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_rates_and_mean_queues(name: str):
     check(*compared(name, seeds=1))

@@ -219,6 +219,7 @@ def test_values_that_a_header_cannot_have_are_malformed(tmp_path, script):
     assert all((row[1] != "") == (row[0] == "19") for row in rows)
 
 
+@pytest.mark.slow
 @needs_tshark
 @pytest.mark.parametrize(("protocol", "name"), [(VCP(), "vcp.load"), (EDN(), "edn.forward"), (XCP(), "xcp.length")])
 def test_captures_that_name_no_protocol(tmp_path, script, protocol, name):

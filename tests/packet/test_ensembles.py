@@ -53,6 +53,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_members_are_single_runs(case: str, threads: int) -> None:

@@ -308,6 +308,7 @@ def test_a_fault_is_refuted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         replay(log, Recovery(rfc9002.NewReno(INITIAL * SIZE, SIZE), ack_wait_of(case)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_engine_repeats_the_runs(name: str) -> None:
     case = CASES[name]

@@ -201,6 +201,7 @@ def test_many_small_networks_with_a_protocol(scenario: Scenario) -> None:
     compare_protocol(scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))
 def test_every_protocol_on_a_loaded_bottleneck(name: str) -> None:
     network = Network.dumbbell("10 Mb/s", rtts=[0.02, 0.02, 0.05], buffer=15000, starts=[0.0, 0.0, 0.3])

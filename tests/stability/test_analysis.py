@@ -64,6 +64,7 @@ def test_every_protocol_with_a_linear_model_has_an_interval_around_its_own_main_
         assert row["stable"] or row["gain_margin"] is None  # no margins of an unstable loop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(WITHOUT))
 def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, capsys):
     rate = ["--set", "rate=1Mb/s"] if name == "ConstantRate" else []
@@ -106,6 +107,7 @@ def test_a_protocol_without_linear_model_has_its_limit_cycles(host, buffer, stab
     assert result["conclusion"].startswith("the loop returns to its limit cycle after small deviations in continuous")
 
 
+@pytest.mark.slow
 def test_a_pair_without_linear_model_has_its_limit_cycle():
     network = ecc.Network.dumbbell("50 Mb/s", ["20 ms"])
     text = repr(analyze({"flows": ecc.models.CUBIC(), "links": ecc.queues.CoDel()}, network, times=["continuous"]))

@@ -33,6 +33,7 @@ def test_proof_from_both_sides():
     assert low < loss.value < high and high / low - 1 <= 1e-9
 
 
+@pytest.mark.slow
 def test_fast_filter_tends_to_the_published_limit():
     """T -> 0 with tau1 fixed: (4.75), also where the filter is 10^7 times faster than the path."""
     rtts = [0.7626, 0.3592, 1.1259]

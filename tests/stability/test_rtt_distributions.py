@@ -70,6 +70,7 @@ def test_equal_rtts_are_the_worst_of_piqi_rcp(mean_rtt, time):
     assert worst_rtt_distribution(PIQIRCP(), mean_rtt, time=time).share == 1.0
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @given(RTTS)
 def test_mixes_bear_what_is_safe_for_all(rtts):

@@ -46,6 +46,7 @@ def test_the_verdict_of_an_unstable_loop_is_proven_and_has_no_margin():
     assert table.margin.isna().all()
 
 
+@pytest.mark.slow
 def test_windows_have_a_row_for_each_clocking():
     table = verdicts(FAST(), Network.dumbbell("200 Mb/s", ["100 ms"] * 2))
     continuous = table[table.time == "continuous"]
