@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 __all__ = ["Progress", "ProgressCallback", "Reporter", "Share", "Step", "shows_progress", "takes"]
 
-_INTERVAL = 0.5  # minimum time between reports [s]
+_INTERVAL = 0.5  # minimum time between reports, and between looks at a computation that reports nothing [s]
 _SILENT = 2.0  # time after which a computation without a callback writes its first line to a terminal [s]
 
 
@@ -124,17 +124,44 @@ class _Lines:
 
     def __init__(self, name: str) -> None:
         self.name, self.began, self.due = name, time.monotonic(), _SILENT
+        self.reached = ""
 
     def __call__(self, progress: Any) -> None:
+        share = "" if isnan(progress.share) else f"{progress.share:.0%}"
+        self.reached = ", ".join(text for text in (progress.text, share) if text)
+        self.write_if_due()
+
+    def write_if_due(self) -> None:
         seconds = time.monotonic() - self.began
         if seconds < self.due:
             return
         self.due = 2.0 * seconds
-        share = "" if isnan(progress.share) else f"{progress.share:.0%}"
-        reached = ", ".join(text for text in (progress.text, share) if text)
-        print(f"ecc: {self.name}: {reached} after {seconds:.0f} s", file=sys.stderr)
+        print(f"ecc: {self.name}: {self.reached or 'running'} after {seconds:.0f} s", file=sys.stderr)
 
 
+class _Watch:
+    """Thread that writes lines which are due while a computation reports nothing."""
+
+    def __init__(self) -> None:
+        self.lines: _Lines | None = None
+        self._began = False
+
+    def follow(self, lines: _Lines | None) -> None:
+        """Write lines of this computation from now on, or of none."""
+        self.lines = lines
+        if lines is not None and not self._began:
+            self._began = True
+            threading.Thread(target=self._run, name="ecc progress", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(_INTERVAL)
+            lines = self.lines
+            if lines is not None:
+                lines.write_if_due()
+
+
+_watch = _Watch()
 _is_shown = False  # whether an outer call already reports its progress
 
 
@@ -171,9 +198,14 @@ class shows_progress:
         if not self._is_outer:
             return self._progress
         _is_shown = True
-        return _Lines(self._name) if self._progress is None else self._progress
+        if self._progress is not None:
+            return self._progress
+        lines = _Lines(self._name)
+        _watch.follow(lines)
+        return lines
 
     def __exit__(self, *raised: object) -> None:
         global _is_shown
         if self._is_outer:
             _is_shown = False
+            _watch.follow(None)

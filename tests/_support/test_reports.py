@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -33,10 +35,22 @@ def outer(progress: ProgressCallback | None = None) -> bool:
     return inner(4)
 
 
-def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+@check_arguments
+def silent(until: Callable[[], bool], progress: ProgressCallback | None = None) -> bool:
+    if progress is not None:
+        progress(Step("only part"))
+    end = time.monotonic() + 60.0
+    while not until() and time.monotonic() < end:
+        time.sleep(0.01)
+    return until()
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, watched: bool = False) -> Terminal:
     """Replace standard error: in the test itself, as pytest sets it anew after fixtures."""
     written = Terminal()
     monkeypatch.setattr(sys, "stderr", written)
+    if not watched:
+        monkeypatch.setattr(reports._watch, "follow", lambda lines: None)
     return written
 
 
@@ -46,6 +60,14 @@ def test_lines_come_after_two_seconds_and_then_at_doubled_times(monkeypatch: pyt
     monkeypatch.setattr(reports.time, "monotonic", lambda: next(times))
     assert inner(4)
     assert terminal.getvalue() == "ecc: inner: 25% after 2 s\necc: inner: 75% after 5 s\n"
+
+
+def test_a_computation_that_reports_nothing_more_is_shown_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch, watched=True)
+    monkeypatch.setattr(reports, "_SILENT", 0.1)
+    assert silent(lambda: terminal.getvalue().count("\n") >= 2)
+    assert set(terminal.getvalue().splitlines()) <= {f"ecc: silent: only part after {k} s" for k in range(60)}
+    assert reports._watch.lines is None, "nothing is written after the end"
 
 
 def test_only_the_outer_call_writes_lines(monkeypatch: pytest.MonkeyPatch) -> None:
