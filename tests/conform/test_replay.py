@@ -304,6 +304,7 @@ def test_a_log_changes_no_result(tmp_path):
     assert run.stats["digest"] == other.stats["digest"]
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["conform", "CUBIC", "--qlog", str(EXAMPLE)]) == 0

@@ -17,6 +17,7 @@ def over_codel(host):
     return ProtocolAssignment(host, CoDel(packet_size=1000))
 
 
+@pytest.mark.slow
 def test_the_window_grows_for_an_interval_and_an_rtt_above_the_target():
     net = ecc.Network.dumbbell("40 Mb/s", [0.1])
     cycle = limit_cycle(over_codel(NewReno()), net)

@@ -175,6 +175,7 @@ def test_gain_margins_of_weak_loops_are_finite(gain, delay, margin):
     assert found.phase_margin == inf
 
 
+@pytest.mark.slow
 def test_random_gain_margins_equal_the_first_crossing_of_the_phase():
     """The phase -w tau - sum arctan(w/p) falls: one crossing of -pi has the smallest gain."""
     rng = np.random.default_rng(6)

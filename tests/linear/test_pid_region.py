@@ -191,6 +191,7 @@ def test_tuning_for_intervals_of_gain_and_dead_time():
     assert "proven stable for gain x 0.8 to 1.25" in repr(tuned)
 
 
+@pytest.mark.slow
 def test_tuning_keeps_the_bound_between_the_ends_of_the_intervals():
     """With this resonant plant the largest sensitivity occurs between the ends and the middle of the dead times."""
     plant = transfer_function([1.0], [1.0, 0.4, 1.0], 0.5)

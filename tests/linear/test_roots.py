@@ -108,6 +108,7 @@ def test_badly_scaled_states_change_nothing():
     np.testing.assert_allclose(DelaySystem(other, delays).roots(3), DelaySystem(matrices, delays).roots(3), rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @settings(max_examples=25)
 @given(
@@ -162,6 +163,7 @@ def test_thousand_distinct_delays_of_both_kinds():
     assert abs(z - 1.0 + 5e-4 * np.exp(-m * np.log(z)).mean()) < 1e-12
 
 
+@pytest.mark.slow
 def test_spread_of_delays_over_three_hundred_needs_no_luck():
     """The slow loop decides, and collocation of low order calls this system unstable."""
     tau = np.geomspace(0.01, 3.0, 12)

@@ -257,6 +257,7 @@ def test_expresspass_has_the_exact_multipliers_of_its_cycle(flows):
     assert system.verdict == "stable" and system.certify().unstable == 0
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @settings(max_examples=15)
 @given(flows=st.integers(2, 6), target=st.floats(0.02, 0.4), w_min=st.floats(0.005, 0.05))

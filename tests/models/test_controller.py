@@ -152,6 +152,7 @@ def network() -> ecc.Network:
     return ecc.Network.dumbbell("10 Mb/s", rtts=["20 ms", "50 ms"], buffer="30 kB")
 
 
+@pytest.mark.slow
 def test_newreno_in_c_is_newreno_to_the_packet(tmp_path: Path) -> None:
     mine = controller.load(built(tmp_path, NEWRENO))
     ours = ecc.packet.simulate(ecc.Scenario(network(), NewReno(transport="sack", initial=4.0, min_rto=0.2), 10.0))
@@ -417,6 +418,7 @@ def test_cases_whose_process_a_fault_ends_are_rows_that_failed(tmp_path: Path, c
     assert said.err.count("\n") == 4 and "cubic-" not in said.err  # no progress of what does not apply
 
 
+@pytest.mark.slow
 def test_a_window_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
     mine = controller.load(built(tmp_path, SMALLEST.replace("return 8000.0", "return e->now > 1.0 ? 0.0 / 0.0 : 8e3")))
     with pytest.warns(RuntimeWarning, match=r"ended at 1.0\d* s: window must be finite and >= 0 bytes, got nan"):
@@ -449,6 +451,7 @@ def test_a_controller_that_writes_outside_its_state_ends_the_run(write, engine, 
     assert re.search(message + r".*\(flow \d, on_ack, t = 0\.0\d+ s\)", run.stopped)
 
 
+@pytest.mark.slow
 def test_a_controller_that_reads_out_more_variables_than_it_names_ends_the_run(tmp_path):
     more = """
     const char *const *ecc_controller_variables(void) { static const char *names[] = {"a", 0}; return names; }

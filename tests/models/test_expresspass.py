@@ -201,6 +201,7 @@ def test_in_continuous_time_flows_slide_at_a_point_within_the_cycle_of_losses_kn
     assert system.certify().unstable == 0
 
 
+@pytest.mark.slow
 def test_the_sliding_point_attracts_flows_whose_losses_are_known_at_once():
     """Steps of a hundredth of an RTT, from unequal rates: all flows reach the surface L = T and stay near it."""
     form = ExpressPass(C).round_map(DUMBBELL).averaged

@@ -186,6 +186,7 @@ def test_the_model_has_the_over_uses_of_packets(min_rate: float, duration: float
     assert len(times) > 6 and np.allclose(times, model[: len(times)], rtol=0.0, atol=0.005)
 
 
+@pytest.mark.slow
 def test_the_slowest_deviation_is_that_of_the_mean_of_received_rates() -> None:
     """Each over-use leaves 95 % of a deviation of the mean, which is too small to move an over-use here."""
     protocol = GCC(min_rate=0.4 * C)

@@ -150,6 +150,7 @@ def test_the_twin_of_every_protocol_on_a_fabric(protocol):
     assert c.stats["digest"] == python.stats["digest"] and c.stats["events"] == python.stats["events"] > 50
 
 
+@pytest.mark.slow
 @every_protocol
 @every_network
 @pytest.mark.parametrize("time", ["continuous", "discrete"])

@@ -148,6 +148,7 @@ def test_in_packets_too_the_rate_is_halved_for_an_rtt(protocol):
         protocol(loss="quarter")
 
 
+@pytest.mark.slow
 def test_rates_stamped_before_the_queue_arrive_later():
     """A flow that joins one of RCP meets a full link: the news of it waits in the queue that it makes, or passes it."""
     network = Network.dumbbell("970 Mb/s", rtts=[0.05] * 2, starts=[0.0, 10.0], packet_size=1500)

@@ -356,6 +356,7 @@ def test_the_cycle_is_that_of_the_rate_loop() -> None:
     assert np.ptp(orbit.queue) == pytest.approx(2.0 * orbit.amplitude, rel=0.2)
 
 
+@pytest.mark.slow
 def test_the_cycle_refuses_other_networks() -> None:
     one = Network.dumbbell(C, rtts=[0.1], packet_size=500)
     for hosts, network, text in (

@@ -70,6 +70,7 @@ def test_drops_and_marks_of_queues_add_up_to_those_of_their_link(engine, discipl
         assert found.class_marks[:, 0].sum() > 0
 
 
+@pytest.mark.slow
 def test_results_name_the_links_with_too_many_queues_for_series():
     links = [Link("10 Mb/s", "5 ms", buffer=40_000)] * 3
     network = Network(links, [Flow([0, 1, 2]), Flow([0, 2])])

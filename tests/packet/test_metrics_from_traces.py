@@ -150,6 +150,7 @@ def check(scenario: Scenario) -> None:
         assert value("least_share") == pytest.approx(min(rates) / np.mean(rates), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @settings(max_examples=6, suppress_health_check=list(HealthCheck))
 @given(scenario=scenarios())

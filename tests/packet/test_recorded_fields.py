@@ -111,6 +111,7 @@ def test_what_is_not_there_is_refused(record, error, message):
         simulate(ecc.Scenario(NETWORK, RCP(), 1.0), record=record)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_goes_on_recording(tmp_path):
     scenario = ecc.Scenario(NETWORK, RCP(), 4.0)
     whole = simulate(scenario, record=["flow.x", "env.rate"])

@@ -76,6 +76,7 @@ def test_motions_scale():
     assert (one > 0.0).tolist() == [False, False, True, True]
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.floats(0.4, 1.4), st.floats(0.05, 0.95), st.integers(0, 99))
 def test_what_is_proven_stable_dies_out(alpha, share, seed):

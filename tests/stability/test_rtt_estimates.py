@@ -15,6 +15,7 @@ def net(*rtts):
     return Network.dumbbell("1 Gb/s", list(rtts))
 
 
+@pytest.mark.slow
 def test_an_integral_loop_bears_estimates_down_to_its_gain_margin():
     margin = rtt_margin(QIRCP(), net(0.1), certify=True)
     assert margin.ratio == pytest.approx(1.0 / pi, rel=1e-9)

@@ -72,6 +72,7 @@ def test_proven_ratio_leaves_no_distribution(gamma, share):
     assert not is_stable_up_to_ratio(protocol, 1.02 * found.value)
 
 
+@pytest.mark.slow
 def test_sampled_distributions_inside_a_proven_ratio():
     rng = np.random.default_rng(5)
     protocol = XCP(gamma=0.3)

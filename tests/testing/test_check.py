@@ -72,6 +72,7 @@ def test_protocols_next_to_the_faulty_ones_pass(protocol, properties):
     assert report.passed and [finding.status for finding in report.findings] == ["holds"] * len(properties)
 
 
+@pytest.mark.slow
 def test_the_smallest_example_is_code_that_violates_the_property_again():
     class Late(models.QIRCP):
         """Drops packets of all flows but the first."""

@@ -62,6 +62,7 @@ def test_steps_longer_than_the_delay():
     assert np.diff(r.t).max() > 3 * delay
 
 
+@pytest.mark.slow
 def test_growth_rate_is_the_rightmost_root():
     k = 2.0
     r = solve_dde(lambda t, y, ylag: -k * ylag[0], (0.0, 60.0), [1.0], [1.0], rtol=1e-9, dense_output=True)
@@ -412,6 +413,7 @@ def test_initial_slope_selects_one_of_two_solutions_of_a_neutral_equation(sign):
     np.testing.assert_allclose(run.y[0], sign * slope * run.t, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_initial_slope_of_the_example_of_ddensd():
     """Jackiewicz' equation determines y'(0) by s = 2 + log(s/2), which 0 cannot start; y = exp(sin 2 t) for s = 2."""
 

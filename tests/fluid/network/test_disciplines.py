@@ -146,6 +146,7 @@ def test_queue_and_utilization_are_those_of_packets(discipline, mark):
     assert share == pytest.approx(expected, rel=0.05 + 3.0 * sqrt(2.0 / events))  # both are counted, 100 to 150
 
 
+@pytest.mark.slow
 def test_avq_has_the_utilization_that_is_wanted_without_its_virtual_buffer():
     """The law takes the virtual queue for full: what it lets pass in packets is missing in the queue."""
     case = scenario(NewReno(ecn=True), AVQ(mark=True, gamma=0.9), 60.0, network(30, rtt=0.1))

@@ -138,6 +138,7 @@ def test_the_first_class_takes_what_it_can_use():
     assert mean_queue(runs[0]) == pytest.approx(mean_queue(runs[1]), rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signals", ["rate", "random"])
 @pytest.mark.parametrize(
     ("discipline", "ecn", "queue", "share"),
@@ -156,6 +157,7 @@ def test_disciplines_that_choose_what_leaves_are_as_in_packets(discipline, ecn, 
     assert found[0] == pytest.approx(found[1], rel=0.2)
 
 
+@pytest.mark.slow
 def test_flows_with_queues_of_their_own_are_as_in_packets():
     """They start apart: fluid flows that are equal in all would lose at the same moments for ever."""
     net = Network.dumbbell("50 Mb/s", rtts=[0.1] * 10, buffer="900 kB", starts=list(1.3 * np.arange(10)))
