@@ -283,7 +283,9 @@ def _file_number(path: Path) -> int | None:
 
 
 def _is_ours(head: bytes) -> bool:
-    """Return True if a file begins like a store, even if some bytes of its header are damaged."""
+    """Return True if a file begins like a store, even if some bytes of its header are damaged or the rest is lost."""
+    if len(head) < 72:  # too short for a database of another program
+        return head[:16] == _MAGIC[: len(head)]
     return (head[:16] == _MAGIC and b"ecc_results" in head) or head[68:72] == _APPLICATION.to_bytes(4)
 
 

@@ -117,6 +117,14 @@ def test_no_damage_refuses_the_store_or_gives_a_wrong_value(filled, count):
     assert kept > 0.6 * count * len(KEYS)
 
 
+@pytest.mark.parametrize("size", [1, 13, 46, 71, 72, 600])
+def test_a_store_that_was_cut_off_early_is_begun_again(filled, size):
+    filled.write_bytes(filled.read_bytes()[:size])
+    store = Store(filled)
+    store.put("new", 1)
+    assert store.get("new") == 1 and store.trouble is None
+
+
 def test_other_files_are_refused_and_left_alone(tmp_path):
     text, empty, foreign = tmp_path / "a.toml", tmp_path / "empty", tmp_path / "b.db"
     text.write_text("duration = 1")
