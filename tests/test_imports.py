@@ -118,7 +118,7 @@ def test_import_is_light(tmp_path):
         ),
         pytest.param(
             ["sweep", "scenario.toml", "--vary", "seed=1,2", "--average", "seed"],
-            "xarray pandas scipy numba plotly ecc.models.bbr",
+            "xarray pandas scipy.stats numba plotly ecc.models.bbr",
             marks=pytest.mark.slow,
         ),
         pytest.param(
