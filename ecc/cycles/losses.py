@@ -464,7 +464,7 @@ def _result(orbit: _Orbit, modes: _Modes, time: str) -> LimitCycle:
         notes.append(
             f"the return map has a kink near the cycle: derivatives with two deviations differ by {modes.error:.2g}"
         )
-    overflows = "one overflow" if orbit.overflows == 1 else f"{orbit.overflows} overflows"
+    overflows = f"{orbit.overflows} overflow{'s' if orbit.overflows > 1 else ''}"
     if orbit.repeats:
         method = f"return map over {overflows}, central differences with an error of {modes.error:.1g}"
     else:

@@ -43,7 +43,7 @@ def test_its_period_is_that_of_packets(host, capacity, rtt):
     run = ecc.packet.simulate(scenario, sample=0.01)
     time = run.queue["time"].values
     at = time[(run.drops.values[:, 0] > 0) & (time > 100.0)]
-    overflows = int(cycle.method.split(" overflows")[0].split()[-1])
+    overflows = int(cycle.method.split(" overflow")[0].split()[-1])
     assert np.diff(at).mean() * overflows == pytest.approx(cycle.period, rel=0.03)
 
 
