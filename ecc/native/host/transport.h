@@ -132,9 +132,8 @@ void ecc_transport_begin_prr_for_marks(ecc_engine_t *self, uint32_t flow, int64_
 static inline bool
 ecc_transport_reduces(const ecc_engine_t *self, uint32_t flow)
 {
-    const ecc_transport_t *transport = &self->transports[flow];
-
-    return self->flows[flow].uses_prr && (transport->recovering || transport->snd_una < self->prrs[flow].until);
+    return self->flows[flow].uses_prr /* otherwise there may be no transport */
+        && (self->transports[flow].recovering || self->transports[flow].snd_una < self->prrs[flow].until);
 }
 
 /* S-165: bytes that may be sent until the next ACK, with the window that hooks have set. */
