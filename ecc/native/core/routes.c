@@ -84,7 +84,7 @@ ecc_routes_install(ecc_engine_t *self, const ecc_config_t *config)
         if (flow->n_forward > config->n_routes - position
             || flow->n_reverse > config->n_routes - position - flow->n_forward) {
             return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_ENTITY_FLOW, i, ECC_NO_HOOK,
-                (double) (flow->n_forward + flow->n_reverse));
+                (double) flow->n_forward + (double) flow->n_reverse);
         }
         flags = flow->header_bytes > 0 ? ECC_HOP_HEADER : 0u;
         first = position;
