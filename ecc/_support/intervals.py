@@ -6,9 +6,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-__all__ = ["mean_with_interval", "student_quantile"]
+__all__ = ["mean_with_interval"]
 
 
 def mean_with_interval(
@@ -29,25 +29,13 @@ def mean_with_interval(
     means, half_widths : ndarray
         NaN without values; half-widths are NaN for fewer than two.
     """
+    from scipy.special import stdtrit  # here, as it takes a third of the start of a command
+
     values = np.asarray(values, float)
     counts = np.sum(~np.isnan(values), axis)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # means without values are NaN
         means = np.nanmean(values, axis)
         spread = np.nanstd(values, axis, ddof=1)
-    return means, spread * student_quantile(counts - 1, 0.5 + confidence / 2.0) / np.sqrt(counts)
-
-
-def student_quantile(degrees: ArrayLike, probability: float) -> Any:
-    """Return a quantile of Student's t distribution.
-
-    Parameters
-    ----------
-    degrees : array_like
-        Degrees of freedom; the result is NaN for less than one.
-    probability : float, in (0, 1)
-    """
-    from scipy.special import stdtrit  # here, as it takes a third of the start of a command
-
-    degrees = np.asarray(degrees, float)
-    return stdtrit(np.where(degrees >= 1.0, degrees, np.nan), probability)
+    degrees = np.where(counts > 1, counts - 1.0, np.nan)
+    return means, spread * stdtrit(degrees, 0.5 + confidence / 2.0) / np.sqrt(counts)

@@ -52,7 +52,7 @@ import numpy as np
 
 from ecc import fluid, live, packet, plot
 from ecc._support.digests import code_digest, digest, function_digest
-from ecc._support.intervals import student_quantile
+from ecc._support.intervals import mean_with_interval
 from ecc.claims import setups
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict
 from ecc.claims.report.pictures import side_by_side
@@ -367,10 +367,9 @@ class Estimate:
 
     @property
     def half(self) -> float:
-        n = len(self.values)
-        if n < 2 or not np.all(np.isfinite(self.values)):
+        if len(self.values) < 2 or not np.all(np.isfinite(self.values)):
             return 0.0
-        return float(student_quantile(n - 1, 0.975) * np.std(self.values, ddof=1) / np.sqrt(n))
+        return float(mean_with_interval(np.asarray(self.values), 0, 0.95)[1])
 
 
 def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]], quick: bool = False) -> Finding:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
-from ecc._support.intervals import student_quantile
+from ecc._support.intervals import mean_with_interval
 from ecc._support.quantity import as_delay, as_rate, as_time
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.protocol import Protocol
@@ -456,10 +456,7 @@ def summary(rows: Sequence[tuple[str, int, Mapping[str, Mapping[str, float]]]]) 
     for (name, application), group in table.groupby(["discipline", "application"], sort=False):
         entry: dict[str, Any] = {"discipline": name, "application": application}
         for column in COLUMNS:
-            values = group[column].dropna().to_numpy()
-            n = len(values)
-            entry[column] = values.mean() if n else np.nan
-            entry[f"{column} ±"] = student_quantile(n - 1, 0.975) * values.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
+            entry[column], entry[f"{column} ±"] = mean_with_interval(group[column].to_numpy(), 0, 0.95)
         out.append(entry | {"runs": len(group)})
     order = [*dict.fromkeys(table["discipline"])]
     out.sort(key=lambda entry: order.index(entry["discipline"]))

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
-from ecc._support.intervals import student_quantile
+from ecc._support.intervals import mean_with_interval
 from ecc._support.quantity import as_count
 from ecc.laws.jets import directional
 
@@ -183,7 +183,7 @@ def batch_intervals(series: NDArray[np.float64], batches: int) -> NDArray[np.flo
     center = means.mean(axis=0)
     if not np.all(np.isfinite(center)):
         return np.where(np.isfinite(center)[:, None], np.nan, -inf) * np.ones((1, 2))
-    half = student_quantile(batches - 1, 0.5 + 0.5 * _CONFIDENCE) * means.std(axis=0, ddof=1) / np.sqrt(batches)
+    half = mean_with_interval(means, 0, _CONFIDENCE)[1]
     return np.stack([center - half, center + half], axis=1)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ecc._support.intervals import mean_with_interval, student_quantile
+from ecc._support.intervals import mean_with_interval
 
 
 def test_an_interval_contains_the_mean_as_often_as_it_says():
@@ -19,11 +19,3 @@ def test_missing_values_are_left_out():
     assert np.array_equal(means, [2.0, 5.0, nan, 7.0], equal_nan=True)
     assert half_widths[0] == pytest.approx(4.302652729911275 / np.sqrt(3.0))
     assert np.isnan(half_widths[1:3]).all() and half_widths[3] == 0.0
-
-
-@pytest.mark.parametrize("probability", [0.55, 0.95, 0.9995])
-def test_quantiles_are_those_of_closed_forms(probability):
-    share = 2.0 * probability - 1.0
-    assert student_quantile(1, probability) == pytest.approx(np.tan(0.5 * np.pi * share), rel=1e-12)
-    assert student_quantile(2, probability) == pytest.approx(share * np.sqrt(2.0 / (1.0 - share**2)), rel=1e-12)
-    assert np.isnan(student_quantile(0, probability))
