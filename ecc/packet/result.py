@@ -102,7 +102,7 @@ def trajectory_of(
             yield from notes_on_unfinished(has_started, rows()["flow"]["completed"] == 1)
         yield from notes_at_end(scenario, time, series["rate"])
 
-    return Trajectory._build(
+    return Trajectory.build(
         time,
         series,
         flows,

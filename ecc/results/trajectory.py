@@ -212,7 +212,7 @@ class Trajectory(_OnDemand):
         time : object, shape (n_times,), s
         series : mapping
             Arrays (n_times, n_flows or n_links) by name: of `SERIES`, or of a recorded field, for example "flow.x"
-            (prefix "link.", "flow." or "env.").
+            (prefix "link.", "flow." or "env."). Those of `ArraysOnDemand` are made when they are used, without checks.
         flows : mapping or callable
             Columns by name, each with one entry per transfer (`transfer`: its number); or a function that returns them,
             called when `flows` is first used.
@@ -239,25 +239,6 @@ class Trajectory(_OnDemand):
         ValueError
             Series with different numbers of samples, flows or links.
         """
-        run = cls._build(time, series, flows, stats, attributes, histogram, trace, classes, units, notes)
-        _check_sizes(run._time, {name: run._variable(name) for name in series})
-        return run
-
-    @classmethod
-    def _build(
-        cls,
-        time: Any,
-        series: Mapping[str, Any],
-        flows: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
-        stats: Mapping[str, Any],
-        attributes: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
-        histogram: tuple[Any, Any] | None = None,
-        trace: Any = None,
-        classes: Any = None,
-        units: Mapping[str, str] | None = None,
-        notes: Callable[[], Iterable[str]] | None = None,
-    ) -> Trajectory:
-        """Return a trajectory like `build`, without checks; series of `ArraysOnDemand` are made when they are used."""
         run = object.__new__(cls)
         run.__dict__.update(
             queues=None if histogram is None else _histograms(*map(np.asarray, histogram)),
@@ -271,6 +252,8 @@ class Trajectory(_OnDemand):
             _classes=classes,
             _counts=dict(stats),
         )
+        if not isinstance(series, ArraysOnDemand):
+            _check_sizes(run._time, {name: run._variable(name) for name in series})
         return run
 
     def __getstate__(self) -> dict[str, Any]:
