@@ -118,7 +118,7 @@ def test_import_is_light(tmp_path):
         ),
         pytest.param(
             ["sweep", "scenario.toml", "--vary", "seed=1,2", "--average", "seed"],
-            "xarray pandas scipy.stats numba plotly ecc.models.bbr",
+            "xarray pandas scipy.signal scipy.stats numba plotly ecc.models.bbr",  # intervals need scipy.special
             marks=pytest.mark.slow,
         ),
         pytest.param(
