@@ -226,7 +226,7 @@ def _header(parts: _Parts) -> dict[str, int]:
 def _float_arrays(parts: _Parts, schedule: _Schedule) -> dict[str, Any]:
     """Return the arrays of floats of the right-hand side: data of the network, and its intermediate results."""
     fluid, laws, initial = parts.fluid, parts.laws, parts.initial
-    from ecc.fluid.network.right_hand_side import ring_size, signals_size
+    from ecc.fluid.network.right_hand_side import N_PLACES, ring_size, signals_size
 
     L, G, crossings = fluid.n_links, fluid.n_groups, sum(map(len, fluid.routes))
     signals = [signals_size(len(route)) for route in fluid.routes]
@@ -271,7 +271,7 @@ def _float_arrays(parts: _Parts, schedule: _Schedule) -> dict[str, Any]:
         "known_for": _known_for(parts),
         "known": np.zeros(G),
         "signals": np.zeros(sum(signals)),
-        "values": np.zeros(5 * max(signals)),
+        "values": np.zeros(N_PLACES * max(signals)),
         "pieces": np.zeros(sum(ring_size(len(route)) for route in fluid.routes)),
     }
 

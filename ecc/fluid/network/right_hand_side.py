@@ -34,7 +34,7 @@ from ecc.fluid.network.laws import ARGUMENTS
 
 inf, nan = float("inf"), float("nan")
 
-__all__ = ["HEADER", "HINTS_PER_CROSSING", "network_rates", "ring_size", "signals_size"]
+__all__ = ["HEADER", "HINTS_PER_CROSSING", "N_PLACES", "network_rates", "ring_size", "signals_size"]
 
 HEADER = (
     "table", "links", "groups", "remembers", "measures", "by_flow", "memory", "stepping", "lagged_arrivals",
@@ -621,16 +621,14 @@ def _update(
 # at each crossing the bottleneck, and whether data arrives; at the source the bottleneck.
 _AT_CROSSING, _AT_SOURCE, _STEPS_AT_CROSSING, _STEPS_AT_SOURCE = 3, 3, 2, 1
 _PLACES = (-1.0, -(0.5**0.5), 0.0, 0.5**0.5, 1.0)  # places in [-1, 1] of the values that a piece interpolates
-_N_PLACES = len(_PLACES)
+N_PLACES = len(_PLACES)
 _RING = 4  # maximum number of pieces of a flow
 _TRIAL, _UNTIL, _AT_STEP, _RING_HEADER = 2, 3, 4, 5  # after the number of pieces and the index of the first one
 _BEGIN, _END, _OLDEST, _PIECE_HEADER = 0, 1, 2, 3
 _ACCURACY = 0.2  # tolerances: error of a piece
 _MIN_STEPS = 1.0  # steps: minimum length of a piece
-_PAUSE, _SHORTER = (
-    3.0,
-    0.25,
-)  # no new trial after a failed one for that many steps, unless steps become that much shorter
+_PAUSE = 3.0  # steps after a failed trial without a new one ...
+_SHORTER = 0.25  # ... unless steps become shorter by this factor
 _LONG_STEP = 2.0  # times for which a flow is known ahead: a step for which pieces save nothing
 
 
@@ -644,7 +642,7 @@ def ring_size(n_crossings: int) -> int:
     """
     smooth = _AT_CROSSING * n_crossings + _AT_SOURCE
     steps = _STEPS_AT_CROSSING * n_crossings + _STEPS_AT_SOURCE
-    return _RING_HEADER + _RING * (_PIECE_HEADER + steps + _N_PLACES * smooth)
+    return _RING_HEADER + _RING * (_PIECE_HEADER + steps + N_PLACES * smooth)
 
 
 def signals_size(n_crossings: int) -> int:
@@ -675,8 +673,8 @@ def _signals_of(g: int, numbers: Any, indices: Any) -> Any:
 @compiled
 def _ring_of(g: int, numbers: Any, indices: Any) -> Any:
     """Return a pointer to the pieces of a flow."""
-    of_crossing = _RING * (_STEPS_AT_CROSSING + _N_PLACES * _AT_CROSSING)
-    of_flow = _RING_HEADER + _RING * (_PIECE_HEADER + _STEPS_AT_SOURCE + _N_PLACES * _AT_SOURCE)
+    of_crossing = _RING * (_STEPS_AT_CROSSING + N_PLACES * _AT_CROSSING)
+    of_flow = _RING_HEADER + _RING * (_PIECE_HEADER + _STEPS_AT_SOURCE + N_PLACES * _AT_SOURCE)
     return shifted(numbers, indices[PIECES] + of_crossing * indices[indices[CROSSINGS] + g] + of_flow * g)
 
 
@@ -758,7 +756,7 @@ def _fit(w: Any, y: Any, g: int, begin: float, end: float, piece: Any, numbers: 
     w.count[INSIDE], w.clock[OLDEST] = 0, inf
     values = shifted(numbers, indices[VALUES])
     status = 0
-    for k in range(_N_PLACES):
+    for k in range(N_PLACES):
         if status == 0 and w.count[INSIDE] == 0:
             t = 0.5 * (begin + end + (end - begin) * _PLACES[k])
             w.at[0] = min(max(t, begin + rounding), end - rounding)
@@ -772,11 +770,11 @@ def _fit(w: Any, y: Any, g: int, begin: float, end: float, piece: Any, numbers: 
     worst = 0.0
     for i in range(steps):
         piece[_PIECE_HEADER + i] = values[smooth + i]
-        for k in range(1, _N_PLACES):
+        for k in range(1, N_PLACES):
             if values[k * (smooth + steps) + smooth + i] != values[smooth + i]:
                 worst = inf
     for i in range(smooth):
-        c = shifted(piece, _PIECE_HEADER + steps + _N_PLACES * i)
+        c = shifted(piece, _PIECE_HEADER + steps + N_PLACES * i)
         tail, largest = _interpolate(shifted(values, i), smooth + steps, c)
         if not tail <= 0.0:
             ratio = tail * (end - begin) / (_ACCURACY * _limit(w, g, i, n, largest, numbers, indices))
@@ -822,7 +820,7 @@ def _known(w: Any, y: Any, t: float, g: int, numbers: Any, indices: Any) -> Any:
     if numbers[indices[KNOWN_FOR] + g] <= 0.0:
         return False
     _, smooth, steps = _sizes(g, indices)
-    size = _PIECE_HEADER + steps + _N_PLACES * smooth
+    size = _PIECE_HEADER + steps + N_PLACES * smooth
     ring = _ring_of(g, numbers, indices)
     n, head, now = int(ring[0]), int(ring[1]), w.clock[NOW]
     while n > 0 and ring[_RING_HEADER + head * size + _END] <= now:
@@ -848,7 +846,7 @@ def _known(w: Any, y: Any, t: float, g: int, numbers: Any, indices: Any) -> Any:
     u = 2.0 * (t - piece[_BEGIN]) / (piece[_END] - piece[_BEGIN]) - 1.0
     signals = _signals_of(g, numbers, indices)
     for i in range(smooth):
-        c = shifted(piece, _PIECE_HEADER + steps + _N_PLACES * i)
+        c = shifted(piece, _PIECE_HEADER + steps + N_PLACES * i)
         signals[i] = c[0] + u * (c[1] + u * (c[2] + u * (c[3] + u * c[4])))
     for i in range(steps):
         signals[smooth + i] = piece[_PIECE_HEADER + i]

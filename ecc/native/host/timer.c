@@ -44,7 +44,10 @@ ecc_timer_wait(ecc_engine_t *self, uint32_t index)
     return wait < MAX_TIMEOUT ? wait : MAX_TIMEOUT;
 }
 
-/* A lower bound of ecc_timer_wait of a reliable flow, which often suffices to see that nothing changes, and takes no calculation. */
+/*
+ * A lower bound of ecc_timer_wait of a reliable flow. It takes no calculation, and often suffices to see that nothing
+ * changes.
+ */
 static ecc_ps_t
 least_wait(const ecc_engine_t *self, uint32_t index)
 {
