@@ -627,8 +627,8 @@ _TRIAL, _UNTIL, _AT_STEP, _RING_HEADER = 2, 3, 4, 5  # after the number of piece
 _BEGIN, _END, _OLDEST, _PIECE_HEADER = 0, 1, 2, 3
 _ACCURACY = 0.2  # tolerances: error of a piece
 _MIN_STEPS = 1.0  # steps: minimum length of a piece
-_PAUSE = 3.0  # steps after a failed trial without a new one ...
-_SHORTER = 0.25  # ... unless steps become shorter by this factor
+_PAUSE = 3.0  # steps without a new trial after a failed one
+_SHORTER = 0.25  # a step shortened by this factor ends the pause
 _LONG_STEP = 2.0  # times for which a flow is known ahead: a step for which pieces save nothing
 
 
